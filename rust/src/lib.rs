@@ -1,0 +1,27 @@
+//! The kernel of Ottla: the work that is done per record, and the thread that writes the log.
+//!
+//! Nothing but exports stands here; each module does one job and registers what Python sees of it.
+
+use pyo3::prelude::*;
+
+mod arrow_records;
+mod batch;
+mod checksum;
+mod codec;
+mod log_io;
+mod message;
+mod partitioner;
+mod records;
+
+/// The native module, `ottla.native._kernel`.
+#[pymodule]
+fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    checksum::register(module)?;
+    partitioner::register(module)?;
+    batch::register(module)?;
+    records::register(module)?;
+    arrow_records::register(module)?;
+    message::register(module)?;
+    log_io::register(module)?;
+    Ok(())
+}

@@ -1,0 +1,1 @@
+"""The nouns every band shares: frozen values, no behaviour that needs time, chance or disk."""

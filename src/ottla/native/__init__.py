@@ -1,0 +1,1 @@
+"""The typed face of the Rust kernel."""
