@@ -1,0 +1,53 @@
+# Two commands after `git clone`: `make run` and `make test`. Everything they need is set up on the way.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ottla
+
+.PHONY: setup run test check bench docs clean
+
+setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
+
+run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark pipeline, its result checked
+	@$(BIN)/python -m examples.flights
+
+test: $(STAMP)/dev ## Run the tests
+	@$(BIN)/python -m pytest
+
+check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
+	@tools/check
+
+bench: $(STAMP)/dev ## Measure the protocol codec, the kernel, the log and the network
+	@tools/bench
+
+docs: $(STAMP)/dev ## Say where the documents are and check that their commands and links hold
+	@$(BIN)/python -m tools.check_docs
+
+clean: ## Remove what was built
+	rm -rf build target $(VENV)
+
+$(STAMP)/tools:
+	@tools/require
+	@$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMP)
+	@echo "installing the build tools"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint requirements.lock maturin
+	@touch $@
+
+KERNEL := $(wildcard rust/src/*.rs rust/src/*/*.rs) rust/Cargo.toml
+
+$(STAMP)/kernel: $(STAMP)/tools $(KERNEL)
+	@echo "building the kernel (a minute the first time)"
+	@$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+$(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
+	@echo "installing Spark and what the demo needs (a few minutes the first time)"
+	@tools/install demo
+	@touch $@
+
+$(STAMP)/dev: $(STAMP)/demo
+	@echo "installing what the tests need"
+	@tools/install dev
+	@touch $@

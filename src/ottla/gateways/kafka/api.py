@@ -1,0 +1,43 @@
+"""What one API of the Kafka protocol is to the gateway: a key, the versions served, and a handler.
+
+Each API has a file of its own, `api_NN_name.py`, which opens with its version history and ends in a constant `API`.
+The explicit table of them all is `ottla.gateways.kafka.apis`.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.gateways.kafka.context import RequestContext
+from ottla.protocol.api_keys import ApiKey
+
+Handler = Callable[[RequestContext, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as the gateway serves it.
+
+    `handle` gets the context and the decoded request. It returns the response, or None when it answers later through
+    `ctx.respond(...)` or never through `ctx.no_response()`. An `async def` runs as a task of its own; use it where the
+    work waits for the disk or the controller, never for Produce and Fetch.
+
+    `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
+    (Produce, KAFKA-18659).
+    """
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    handle: Handler
+    advertised_min_version: int | None = None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler runs as a task."""
+        return inspect.iscoroutinefunction(self.handle)
+
+    def serves(self, version: int) -> bool:
+        """Whether requests of this version are served."""
+        return self.min_version <= version <= self.max_version

@@ -1,0 +1,71 @@
+"""What a handler knows of the request it serves, and how it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.frame import encode_response, encode_response_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.broker.broker import Broker
+    from ottla.gateways.kafka.gateway import KafkaConnection
+    from ottla.groups.coordinator import GroupCoordinator
+    from ottla.network.connection import Connection, ResponseSlot
+    from ottla.network.receive_buffer import ReceiveBuffer
+
+
+class RequestContext:
+    """One request in flight.
+
+    It must be answered exactly once, by `respond`, `respond_parts` or `no_response`; the answers of a connection leave
+    in the order of its requests whatever order they are given in.
+    """
+
+    __slots__ = ("_slot", "api_version", "client_id", "correlation_id", "kafka_connection", "records_lease")
+
+    def __init__(
+        self,
+        kafka_connection: KafkaConnection,
+        slot: ResponseSlot,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        records_lease: ReceiveBuffer,
+    ) -> None:
+        self.kafka_connection = kafka_connection
+        self._slot = slot
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.records_lease = records_lease
+        """The buffer the request lies in. Retain it to keep records beyond the handler's return, then release it."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection the request came by: its peer and the address by which the peer reached us."""
+        return self.kafka_connection.connection
+
+    @property
+    def broker(self) -> Broker:
+        """What the broker can do."""
+        return self.kafka_connection.gateway.broker
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of consumer groups."""
+        return self.kafka_connection.gateway.groups
+
+    def respond(self, response: Any) -> None:
+        """Answer with a message."""
+        self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
+
+    def respond_parts(self, response: Any) -> None:
+        """Answer with a message whose records are slices of files, which go to the socket without a copy."""
+        parts: Sequence[Any] = encode_response_parts(self.correlation_id, response, self.api_version)
+        self._slot.send(parts)
+
+    def no_response(self) -> None:
+        """Say that this request has no answer (Produce with acks=0)."""
+        self._slot.skip()
