@@ -1,0 +1,1 @@
+"""Partition roles: who leads, what is committed, who may read what."""

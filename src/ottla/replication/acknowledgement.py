@@ -1,0 +1,63 @@
+"""What a producer is told of one partition's append, and the queue of those who wait for the high watermark."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.model.error_code import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAck:
+    """The outcome of one append to one partition.
+
+    `base_offset` is the offset of the first record, -1 after an error. `log_append_time_ms` is -1 unless the topic
+    stamps records itself (`message.timestamp.type=LogAppendTime`).
+    """
+
+    error: ErrorCode
+    message: str | None = None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+
+
+OnAck = Callable[[AppendAck], None]
+
+
+class AckQueue:
+    """Acknowledgements that wait until the high watermark has passed their last record.
+
+    Appends enter in offset order, so the queue is sorted by construction and one look at its head is enough; a
+    duplicate of an idempotent producer waits for an earlier offset and enters in its own place, which is why `add`
+    looks at the tail.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, AppendAck, OnAck]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, required_offset: int, ack: AppendAck, on_ack: OnAck) -> None:
+        """Have `on_ack` called with `ack` once the high watermark is at least `required_offset`."""
+        waiting = self._waiting
+        index = len(waiting)
+        while index and waiting[index - 1][0] > required_offset:
+            index -= 1
+        waiting.insert(index, (required_offset, ack, on_ack))
+
+    def complete(self, high_watermark: int) -> None:
+        """Answer everybody whose records are committed, in offset order."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            _, ack, on_ack = waiting.popleft()
+            on_ack(ack)
+
+    def fail(self, error: ErrorCode, message: str) -> None:
+        """Answer everybody with an error: the records are not known to be committed and may or may not survive."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, _, on_ack in waiting:
+            on_ack(AppendAck(error, message))

@@ -1,0 +1,226 @@
+"""A partition on this broker: the log, its role, and the high watermark.
+
+    log start        high watermark      written            log end
+        |                  |                |                  |
+        v                  v                v                  v
+    ----+==================+----------------+..................+
+        what consumers read | in the file    | in the queue of the log I/O thread
+
+The high watermark is the smallest end offset over the in-sync replicas. A replica counts what it has on disk when the
+broker flushes before it acknowledges (`log.flush.before.ack`, the default), and what it has written when it does not,
+as Apache Kafka counts. What lies above the high watermark is never given to a consumer: nobody reads what a power cut
+may take back.
+"""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import BatchInfo, validate_batches
+from ottla.native.errors import CorruptRecordError, KernelError, UnsupportedCodecError, UnsupportedMagicError
+from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
+from ottla.runtime.clock import Clock
+from ottla.storage.log import Log
+from ottla.storage.log_read_result import LogReadResult
+
+WritableBuffer = bytearray | memoryview
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+_ERROR_OF_KERNEL: tuple[tuple[type[KernelError], ErrorCode], ...] = (
+    (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
+)
+
+
+class Partition:
+    """One partition this broker holds a replica of.
+
+    Not for concurrent use: it belongs to the event loop. `append` and `read` never block.
+    """
+
+    __slots__ = (
+        "_ack_queue",
+        "_clock",
+        "_flush_before_ack",
+        "high_watermark",
+        "index",
+        "is_leader",
+        "leader_epoch",
+        "log",
+        "on_high_watermark",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        log: Log,
+        *,
+        leader_epoch: int,
+        clock: Clock,
+        flush_before_ack: bool,
+        on_high_watermark: Callable[["Partition"], None],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.index = topic_partition.partition
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.is_leader = True
+        self.high_watermark = log.log_end_offset
+        self.on_high_watermark = on_high_watermark
+        self._clock = clock
+        self._flush_before_ack = flush_before_ack
+        self._ack_queue = AckQueue()
+        log.on_progress = self._on_log_progress
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided; readers of committed records stop here."""
+        return self.high_watermark
+
+    @property
+    def unacknowledged_count(self) -> int:
+        """How many appends wait for the high watermark."""
+        return len(self._ack_queue)
+
+    def require_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check.
+
+        Raises ApiError NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        """
+        if not self.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.topic_partition} is at epoch {self.leader_epoch}")
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is only at epoch {self.leader_epoch}")
+
+    def append(
+        self,
+        records: WritableBuffer,
+        *,
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None = None,
+        from_client: bool = True,
+    ) -> None:
+        """Append a run of record batches; its base offsets and leader epoch are written in place.
+
+        `on_ack` is called exactly once: with acks=1 when the records are written, with acks=-1 when they are committed,
+        with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
+        `on_buffer_free`, which is called exactly once in every case.
+        """
+        try:
+            if not self.is_leader:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+            batches = self._validate(records, from_client=from_client)
+            append = _Append(acks, on_ack, on_buffer_free)
+            info = self.log.append(
+                memoryview(records),
+                batches,
+                leader_epoch=self.leader_epoch,
+                now_ms=self._clock.now_ms(),
+                from_client=from_client,
+                on_stage=append.on_stage,
+                sync=self._flush_before_ack,
+            )
+        except ApiError as error:
+            if on_buffer_free is not None:
+                on_buffer_free()
+            on_ack(AppendAck(error.code, error.message))
+            return
+        ack = AppendAck(
+            ErrorCode.NONE,
+            None,
+            info.first_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+        )
+        append.accepted(ack)
+        if acks == ACKS_ALL:
+            required_offset = info.last_offset + 1
+            if required_offset <= self.high_watermark:
+                on_ack(ack)
+            else:
+                self._ack_queue.add(required_offset, ack, on_ack)
+        elif acks == ACKS_NONE:
+            on_ack(ack)
+        if info.duplicate:
+            append.on_stage(1, 0)
+
+    def _validate(self, records: WritableBuffer, *, from_client: bool) -> Sequence[BatchInfo]:
+        try:
+            return validate_batches(records, allow_control=not from_client)
+        except KernelError as error:
+            for kind, code in _ERROR_OF_KERNEL:
+                if isinstance(error, kind):
+                    raise ApiError(code, f"{self.topic_partition}: {error}") from error
+            raise ApiError(ErrorCode.INVALID_RECORD, f"{self.topic_partition}: {error}") from error
+
+    def _on_log_progress(self, log: Log) -> None:
+        high_watermark = log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
+            self._ack_queue.complete(high_watermark)
+            self.on_high_watermark(self)
+
+    def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool) -> LogReadResult:
+        """File slices of the batches from `offset` on, below `max_offset`.
+
+        Raises ApiError OFFSET_OUT_OF_RANGE when the offset is below the log start or above the high watermark.
+        """
+        if offset > self.high_watermark or offset < self.log.log_start_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} holds offsets {self.log.log_start_offset} to {self.high_watermark}, not {offset}",
+            )
+        return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
+
+    def fail(self, message: str) -> None:
+        """The log directory is gone: whoever waits for an acknowledgement is told so."""
+        self._ack_queue.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+    def stop(self) -> None:
+        """This broker no longer leads the partition, or the partition is deleted."""
+        self.is_leader = False
+        self.log.on_progress = None
+        self._ack_queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
+        self.on_high_watermark(self)
+
+
+class _Append:
+    """One append on its way to the disk: gives the buffer back after the write and answers acks=1."""
+
+    __slots__ = ("_ack", "_acks", "_on_ack", "_on_buffer_free", "_written")
+
+    def __init__(self, acks: int, on_ack: OnAck, on_buffer_free: Callable[[], None] | None) -> None:
+        self._acks = acks
+        self._on_ack = on_ack
+        self._on_buffer_free = on_buffer_free
+        self._ack: AppendAck | None = None
+        self._written = False
+
+    def accepted(self, ack: AppendAck) -> None:
+        self._ack = ack
+
+    def on_stage(self, stage: int, errno: int) -> None:
+        """The log I/O thread is done with a stage of this append: 1 written, 2 synced. The first one counts."""
+        del stage
+        if self._written:
+            return
+        self._written = True
+        if self._on_buffer_free is not None:
+            self._on_buffer_free()
+        if self._acks == ACKS_LEADER and self._ack is not None:
+            ack = self._ack
+            if errno:
+                ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory failed while the records were written")
+            self._on_ack(ack)
