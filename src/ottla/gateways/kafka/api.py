@@ -6,11 +6,11 @@ The explicit table of them all is `ottla.gateways.kafka.apis`.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.gateways.kafka.context import RequestContext
-from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.api_keys import ApiKey, request_type
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -32,11 +32,14 @@ class Api:
     max_version: int
     handle: Handler
     advertised_min_version: int | None = None
+    is_async: bool = field(init=False)
+    """Whether the handler runs as a task."""
+    request_type: type[Any] = field(init=False)
+    """The message class of its requests."""
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the handler runs as a task."""
-        return inspect.iscoroutinefunction(self.handle)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handle))
+        object.__setattr__(self, "request_type", request_type(self.key))
 
     def serves(self, version: int) -> bool:
         """Whether requests of this version are served."""

@@ -1,0 +1,166 @@
+"""Reading for consumers: what is there now, or whatever arrives within the time they give.
+
+A fetch names partitions and offsets. It is answered as soon as `min_bytes` are there, or something is wrong with one of
+its partitions, or `max_wait_ms` have passed; until then it waits in the purgatory, watched under each of its
+partitions, and is looked at again when the high watermark of one of them moves.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.replication.partition import Partition
+from ottla.runtime.purgatory import DelayedOperation, Purgatory
+from ottla.storage.log_read_result import LogReadResult
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """What the reader asks for as a whole: sizes in bytes, time in milliseconds."""
+
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    read_committed: bool = False
+
+
+@dataclass(slots=True)
+class FetchTarget:
+    """One partition of a fetch: where to read, or why it cannot be read."""
+
+    partition: Partition | None
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class DivergingEpoch:
+    """The reader's log and ours part ways: our end offset of the newest epoch both know (KIP-595)."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """What one partition of a fetch gives: an error, or offsets and, when there is something to read, file slices."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: LogReadResult | None = None
+    diverging_epoch: DivergingEpoch | None = None
+    total_bytes: int = field(default=0)
+
+
+def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list[PartitionRead]:
+    """Read every target in order, within `limits.max_bytes` together.
+
+    The first partition that has something gives at least one whole batch, however large, so that a reader always gets
+    on (KIP-74).
+    """
+    left = limits.max_bytes
+    found = False
+    reads = []
+    for target in targets:
+        read = _read(target, left, limits.read_committed, must_progress=not found)
+        if read.total_bytes:
+            found = True
+            left = max(0, left - read.total_bytes)
+        reads.append(read)
+    return reads
+
+
+def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress: bool) -> PartitionRead:
+    partition = target.partition
+    if partition is None or target.error is not ErrorCode.NONE:
+        return PartitionRead(target.error)
+    try:
+        partition.require_leader_epoch(target.current_leader_epoch)
+        diverging = _diverging_epoch(partition, target)
+        upper = partition.last_stable_offset if read_committed else partition.high_watermark
+        read = PartitionRead(
+            ErrorCode.NONE,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+            diverging_epoch=diverging,
+        )
+        max_bytes = min(left, target.max_bytes)
+        if diverging is None and (target.offset != upper or target.offset < partition.log.log_start_offset):
+            if max_bytes > 0 or must_progress:
+                read.records = partition.read(
+                    target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress
+                )
+                read.total_bytes = read.records.total_bytes
+            elif target.offset > upper or target.offset < partition.log.log_start_offset:
+                return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
+    except ApiError as error:
+        read = PartitionRead(error.code)
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            read.high_watermark = partition.high_watermark
+            read.last_stable_offset = partition.last_stable_offset
+            read.log_start_offset = partition.log.log_start_offset
+    return read
+
+
+def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoch | None:
+    if target.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.log.epoch_end_offset(target.last_fetched_epoch)
+    if epoch < target.last_fetched_epoch or end_offset < target.offset:
+        return DivergingEpoch(epoch, end_offset)
+    return None
+
+
+OnFetched = Callable[[list[PartitionRead]], None]
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch that waits for bytes or time."""
+
+    def __init__(self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched) -> None:
+        super().__init__()
+        self._targets = targets
+        self._limits = limits
+        self._on_fetched = on_fetched
+        self._reads: list[PartitionRead] | None = None
+
+    def try_complete(self) -> bool:
+        """Complete when there is enough, or a partition has an error the reader must hear of."""
+        reads = read_partitions(self._targets, self._limits)
+        if sum(read.total_bytes for read in reads) < self._limits.min_bytes and not any(
+            read.error is not ErrorCode.NONE or read.diverging_epoch is not None for read in reads
+        ):
+            return False
+        self._reads = reads
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer with what was found."""
+        reads, self._reads = self._reads, None
+        self._on_fetched(reads if reads is not None else read_partitions(self._targets, self._limits))
+
+    def on_expiration(self) -> None:
+        """Time is up: `on_complete` answers with whatever is there."""
+
+
+def fetch(purgatory: Purgatory, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched) -> None:
+    """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once."""
+    reads = read_partitions(targets, limits)
+    total_bytes = 0
+    for read in reads:
+        total_bytes += read.total_bytes
+        if read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
+            total_bytes = limits.min_bytes
+            break
+    if total_bytes >= limits.min_bytes or limits.max_wait_ms <= 0 or not targets:
+        on_fetched(reads)
+        return
+    keys = [target.partition.topic_partition for target in targets if target.partition is not None]
+    purgatory.try_complete_else_watch(DelayedFetch(targets, limits, on_fetched), keys, limits.max_wait_ms)

@@ -1,0 +1,138 @@
+"""Produce (key 0), versions 3 to 13, advertised from 0.
+
+3 record batches of magic 2; 5 log start offset in the response; 7 zstd (KIP-110); 8 record errors (KIP-467); 9
+flexible; 10 the new leader in the response (KIP-951); 11 as 10; 12 implicit AddPartitionsToTxn (KIP-890); 13 topic ids
+(KIP-516).
+
+librdkafka takes the message format of a broker from the lowest version of Produce it advertises, so 0 is advertised
+although the versions below 3 are gone (KAFKA-18659).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.broker.produce import PartitionWrite, produce
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError, InvalidInputError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+
+TOPIC_ID_VERSION: Final = 13
+
+_ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
+_LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+def handle(ctx: RequestContext, request: ProduceRequest) -> None:
+    """Append each partition's batch; answer when all of them are decided."""
+    lease = ctx.records_lease
+    acks = request.acks
+    refusal = _refusal(request)
+    writes = [
+        _write(ctx, topic, partition, refusal) for topic in request.topic_data for partition in topic.partition_data
+    ]
+    for _ in writes:
+        lease.retain()
+
+    def on_produced(acknowledgements: list[AppendAck]) -> None:
+        if acks == ACKS_NONE:
+            _finish_unacknowledged(ctx, acknowledgements)
+        else:
+            ctx.respond(_response(ctx, request, acknowledgements))
+
+    produce(
+        writes,
+        acks=acks,
+        timeout_ms=max(0, request.timeout_ms),
+        timer=ctx.broker.timer,
+        on_buffer_free=lease.release,
+        on_produced=on_produced,
+    )
+
+
+def _refusal(request: ProduceRequest) -> AppendAck | None:
+    """What is wrong with the request as a whole, said of each of its partitions."""
+    if request.acks not in _ACKS:
+        return AppendAck(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
+    if request.transactional_id is not None:
+        return AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
+    return None
+
+
+def _write(
+    ctx: RequestContext, topic: TopicProduceData, data: PartitionProduceData, refusal: AppendAck | None
+) -> PartitionWrite:
+    records = data.records
+    if refusal is None and not records:
+        refusal = AppendAck(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
+    if refusal is not None or records is None:
+        return PartitionWrite(None, bytearray(), refusal)
+    replicas = ctx.broker.replicas
+    try:
+        if ctx.api_version >= TOPIC_ID_VERSION:
+            partition = replicas.get_by_id(topic.topic_id, data.index)
+        else:
+            partition = replicas.get(topic.name, data.index)
+    except ApiError as error:
+        return PartitionWrite(None, bytearray(), AppendAck(error.code, error.message))
+    return PartitionWrite(partition, records)
+
+
+def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[AppendAck]) -> None:
+    """A producer that wants no answer learns of a failure by losing its connection, as with Apache Kafka."""
+    for ack in acknowledgements:
+        if ack.error is not ErrorCode.NONE:
+            raise InvalidInputError(f"produce with acks=0 failed: {ack.error.name}: {ack.message}")
+    ctx.no_response()
+
+
+def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> ProduceResponse:
+    answers = iter(acknowledgements)
+    leader_changed = False
+    topics = []
+    for topic in request.topic_data:
+        partitions = []
+        for data in topic.partition_data:
+            ack = next(answers)
+            leader_changed = leader_changed or ack.error in _LEADER_CHANGED
+            partitions.append(
+                PartitionProduceResponse(
+                    index=data.index,
+                    error_code=ack.error,
+                    base_offset=ack.base_offset,
+                    log_append_time_ms=ack.log_append_time_ms,
+                    log_start_offset=ack.log_start_offset,
+                    error_message=ack.message if ack.error is not ErrorCode.NONE else None,
+                    current_leader=LeaderIdAndEpoch(),
+                )
+            )
+        topics.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
+        )
+    return ProduceResponse(
+        responses=tuple(topics),
+        node_endpoints=_endpoints(ctx) if leader_changed else (),
+    )
+
+
+def _endpoints(ctx: RequestContext) -> tuple[NodeEndpoint, ...]:
+    return tuple(
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in ctx.broker.cluster.nodes(ctx.connection)
+    )
+
+
+API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0)

@@ -1,0 +1,190 @@
+"""Fetch (key 1), versions 4 to 18.
+
+4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 leader epoch (KIP-320); 11 rack (KIP-392); 12 flexible,
+diverging epoch (KIP-595); 13 topic ids (KIP-516); 15 replica state (KIP-903); 16 node endpoints (KIP-951); 17 replica
+directory (KIP-853); 18 high watermark of the replica (KIP-1166).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+from uuid import UUID
+
+from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    PartitionKey,
+    SessionPartition,
+)
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+TOPIC_ID_VERSION: Final = 13
+READ_COMMITTED: Final = 1
+
+_LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
+    """Read from partitions, now or when there is enough."""
+    if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        session, partitions = _partitions(ctx, request)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+    settings = ctx.broker.settings
+    limits = FetchLimits(
+        max_bytes=min(request.max_bytes, settings.fetch_max_bytes),
+        min_bytes=max(0, min(request.min_bytes, request.max_bytes, settings.fetch_max_bytes)),
+        max_wait_ms=request.max_wait_ms,
+        read_committed=request.isolation_level == READ_COMMITTED,
+    )
+    targets = [_target(ctx, key, partition.request) for key, partition in partitions]
+
+    def on_fetched(reads: list[PartitionRead]) -> None:
+        ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+
+    fetch(ctx.broker.fetch_purgatory, targets, limits, on_fetched)
+    return None
+
+
+def _partitions(
+    ctx: RequestContext, request: FetchRequest
+) -> tuple[FetchSession | None, Sequence[tuple[PartitionKey, SessionPartition]]]:
+    """The session, if any, and what this request reads: the request's own partitions or the whole session."""
+    sessions = ctx.kafka_connection.gateway.fetch_sessions
+    uses_topic_ids = ctx.api_version >= TOPIC_ID_VERSION
+    if request.session_id != NO_SESSION and request.session_epoch > INITIAL_EPOCH:
+        session = sessions.advance(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
+        session.update(_requested(request), _forgotten(request))
+        return session, tuple(session.partitions.items())
+    if request.session_id != NO_SESSION:
+        sessions.close(request.session_id)
+    elif request.session_epoch > INITIAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "an epoch was given without a session")
+    new_session = None
+    if request.session_epoch != FINAL_EPOCH and request.topics:
+        new_session = sessions.create(uses_topic_ids=uses_topic_ids)
+    if new_session is None:
+        return None, [(key, SessionPartition(partition)) for key, partition in _requested(request)]
+    new_session.update(_requested(request), iter(()))
+    return new_session, tuple(new_session.partitions.items())
+
+
+def _requested(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield (topic.topic, topic.topic_id, partition.partition), partition
+
+
+def _forgotten(request: FetchRequest) -> Iterator[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield topic.topic, topic.topic_id, index
+
+
+def _target(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> FetchTarget:
+    topic, topic_id, index = key
+    replicas = ctx.broker.replicas
+    target = FetchTarget(
+        None,
+        request.fetch_offset,
+        max(0, request.partition_max_bytes),
+        request.current_leader_epoch,
+        request.last_fetched_epoch,
+    )
+    try:
+        target.partition = (
+            replicas.get_by_id(topic_id, index)
+            if ctx.api_version >= TOPIC_ID_VERSION
+            else replicas.get(topic, index)
+        )
+    except ApiError as error:
+        target.error = error.code
+    return target
+
+
+def _response(
+    ctx: RequestContext,
+    session: FetchSession | None,
+    partitions: Sequence[tuple[PartitionKey, SessionPartition]],
+    reads: Sequence[PartitionRead],
+    *,
+    incremental: bool,
+) -> FetchResponse:
+    data: list[tuple[tuple[str, UUID], PartitionData]] = []
+    leader_changed = False
+    for (key, partition), read in zip(partitions, reads, strict=True):
+        if not partition.has_news(read) and incremental:
+            continue
+        topic, topic_id, index = key
+        if session is not None and read.total_bytes and key in session.partitions:
+            session.served(key)
+        leader_changed = leader_changed or read.error in _LEADER_CHANGED
+        data.append(((topic, topic_id), _partition_data(ctx, index, read)))
+    responses = tuple(
+        FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=tuple(part for _, part in group))
+        for (topic, topic_id), group in groupby(data, key=lambda item: item[0])
+    )
+    return FetchResponse(
+        session_id=session.session_id if session is not None else NO_SESSION,
+        responses=responses,
+        node_endpoints=_endpoints(ctx) if leader_changed else (),
+    )
+
+
+def _partition_data(ctx: RequestContext, index: int, read: PartitionRead) -> PartitionData:
+    if read.error is ErrorCode.NONE and read.diverging_epoch is None:
+        return PartitionData(
+            partition_index=index,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.last_stable_offset,
+            log_start_offset=read.log_start_offset,
+            aborted_transactions=None,
+            records=read.records if read.records is not None else b"",
+        )
+    diverging = read.diverging_epoch
+    return PartitionData(
+        partition_index=index,
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        diverging_epoch=(
+            EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+            if diverging is not None
+            else EpochEndOffset()
+        ),
+        current_leader=LeaderIdAndEpoch(),
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _endpoints(ctx: RequestContext) -> tuple[NodeEndpoint, ...]:
+    return tuple(
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in ctx.broker.cluster.nodes(ctx.connection)
+    )
+
+
+API = Api(ApiKey.FETCH, 4, 18, handle)

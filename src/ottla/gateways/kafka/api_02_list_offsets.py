@@ -1,0 +1,83 @@
+"""ListOffsets (key 2), versions 1 to 11.
+
+2 isolation level; 4 leader epoch (KIP-320); 6 flexible; 7 max timestamp, -3 (KIP-734); 8 earliest local offset, -4
+(KIP-405); 9 latest tiered offset, -5 (KIP-1005); 10 time-out (KIP-1075); 11 earliest pending upload, -6 (KIP-1023).
+"""
+
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.replication.partition import Partition
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED: Final = 1
+
+
+async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Find the offset of a time, or an end of each partition."""
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            try:
+                answer = await _look_up(ctx, request, topic.name, partition)
+            except ApiError as error:
+                answer = ListOffsetsPartitionResponse(
+                    partition_index=partition.partition_index, error_code=error.code
+                )
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+async def _look_up(
+    ctx: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    partition = ctx.broker.replicas.get(topic, wanted.partition_index)
+    partition.require_leader_epoch(wanted.current_leader_epoch)
+    if wanted.timestamp < 0 and ctx.api_version < _MIN_VERSION_OF.get(wanted.timestamp, 0):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    upper = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    timestamp, offset, epoch = await _find(partition, wanted.timestamp, upper)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+async def _find(partition: Partition, timestamp: int, upper: int) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch; (-1, -1, -1) when nothing is that late."""
+    log = partition.log
+    nothing = (-1, -1, -1)
+    if timestamp == LATEST:
+        return -1, upper, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epoch_of_offset(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return nothing
+    if timestamp < MAX_TIMESTAMP and timestamp < 0:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no special timestamp {timestamp}")
+    found = await (log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp))
+    if found is None or found[1] >= upper:
+        return nothing
+    return found
+
+
+API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle)

@@ -1,0 +1,155 @@
+"""Fetch sessions: the broker remembers what a consumer reads, and both speak only of what changed (KIP-227).
+
+    request: id 0, epoch 0        -> full fetch; a session is made, its id is in the response
+    request: id N, epoch 1, 2, .. -> the partitions that changed, those to forget; answered with those that have news
+    request: id N, epoch -1       -> full fetch without a session; N is closed
+    request: id 0, epoch -1       -> full fetch without a session
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ottla.broker.fetch import PartitionRead
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.protocol.messages.fetch import FetchPartition
+from ottla.runtime.clock import Clock
+from ottla.runtime.rng import Rng
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_EPOCH_MAX: Final = 2**31 - 1
+
+PartitionKey = tuple[str, UUID, int]
+"""Topic name (empty from version 13 on), topic id (zero before it), partition."""
+
+
+@dataclass(slots=True)
+class SessionPartition:
+    """One partition of a session: what the consumer asked for last, and what it was told last."""
+
+    request: FetchPartition
+    high_watermark: int = -2
+    last_stable_offset: int = -2
+    log_start_offset: int = -2
+
+    def has_news(self, read: PartitionRead) -> bool:
+        """Whether an incremental response must speak of this partition; remembers what it will say."""
+        news = (
+            read.total_bytes > 0
+            or read.error is not ErrorCode.NONE
+            or read.diverging_epoch is not None
+            or read.high_watermark != self.high_watermark
+            or read.last_stable_offset != self.last_stable_offset
+            or read.log_start_offset != self.log_start_offset
+        )
+        self.high_watermark = read.high_watermark
+        self.last_stable_offset = read.last_stable_offset
+        self.log_start_offset = read.log_start_offset
+        if read.error is not ErrorCode.NONE:
+            self.high_watermark = -2
+        return news
+
+
+class FetchSession:
+    """The partitions one consumer reads, in the order in which they are served.
+
+    A partition that gave records goes to the end, so that a small `max_bytes` does not starve the others.
+    """
+
+    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1
+        self.last_used_ms = now_ms
+        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
+
+    def advance(self, epoch: int, now_ms: int) -> None:
+        """Accept the next incremental request; raises ApiError INVALID_FETCH_SESSION_EPOCH."""
+        if epoch != self.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"fetch session {self.session_id} is at epoch {self.epoch}, the request at {epoch}",
+            )
+        self.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        self.last_used_ms = now_ms
+
+    def update(self, changed: Iterator[tuple[PartitionKey, FetchPartition]], forgotten: Iterator[PartitionKey]) -> None:
+        """Take over what an incremental request adds, changes and drops."""
+        for key, request in changed:
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = SessionPartition(request)
+            else:
+                known.request = request
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def served(self, key: PartitionKey) -> None:
+        """The partition gave records: its turn comes last next time."""
+        self.partitions.move_to_end(key)
+
+
+class FetchSessionCache:
+    """All sessions of a broker: at most `slots_max` (`max.incremental.fetch.session.cache.slots`).
+
+    When it is full a session idle for `eviction_ms` makes room; with none idle that long, newcomers fetch without one.
+    """
+
+    __slots__ = ("_clock", "_eviction_ms", "_rng", "_sessions", "_slots_max")
+
+    def __init__(self, clock: Clock, rng: Rng, *, slots_max: int, eviction_ms: int) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._slots_max = slots_max
+        self._eviction_ms = eviction_ms
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, *, uses_topic_ids: bool) -> FetchSession | None:
+        """A new session, or None when there is no room."""
+        now_ms = self._clock.monotonic_ms()
+        if len(self._sessions) >= self._slots_max and not self._evict(now_ms):
+            return None
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = 1 + self._rng.randbelow(2**31 - 1)
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def advance(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
+        """The session of an incremental request.
+
+        Raises ApiError FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {session_id}")
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                f"fetch session {session_id} was made with topic {'ids' if session.uses_topic_ids else 'names'}",
+            )
+        session.advance(epoch, self._clock.monotonic_ms())
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Forget a session; an unknown one is passed over."""
+        self._sessions.pop(session_id, None)
+
+    def _evict(self, now_ms: int) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.session_id]
+        return True

@@ -1,0 +1,135 @@
+"""The Kafka door: frames in, requests to handlers, answers out in order."""
+
+import logging
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from ottla.broker.broker import Broker
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.fetch_session import FetchSessionCache
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import InvalidInputError
+from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.frame import RequestHeader, decode_request_header, encode_response
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
+
+_log = logging.getLogger(__name__)
+
+
+class KafkaGateway:
+    """What all connections of the Kafka door share."""
+
+    def __init__(
+        self, broker: Broker, groups: GroupCoordinator, apis: Mapping[int, Api], fetch_sessions: FetchSessionCache
+    ) -> None:
+        self.broker = broker
+        self.groups = groups
+        self.apis = apis
+        self.fetch_sessions = fetch_sessions
+        self.served_versions = tuple(
+            ServedVersions(
+                api_key=api.key,
+                min_version=api.min_version if api.advertised_min_version is None else api.advertised_min_version,
+                max_version=api.max_version,
+            )
+            for _, api in sorted(apis.items())
+        )
+        """What ApiVersions answers, in the order of the keys."""
+
+    def connect(self, connection: Connection) -> "KafkaConnection":
+        """A new connection of a client."""
+        return KafkaConnection(self, connection)
+
+
+class KafkaConnection:
+    """One client's connection: decodes its requests and runs their handlers.
+
+    A handler that is a task holds back the requests behind it, so that a client which sends a change and a look at it in
+    one go sees the change. Produce, Fetch and the group APIs hold nothing back.
+    """
+
+    __slots__ = ("_busy", "_held_back", "_is_closed", "connection", "gateway")
+
+    def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
+        self.gateway = gateway
+        self.connection = connection
+        self._busy = False
+        self._held_back: deque[tuple[memoryview, ReceiveBuffer, ResponseSlot]] = deque()
+        self._is_closed = False
+
+    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
+        if self._busy:
+            lease.retain()
+            self._held_back.append((frame, lease, slot))
+            return
+        self._serve(frame, lease, slot)
+
+    def on_close(self) -> None:
+        """The connection is gone; requests held back are dropped."""
+        self._is_closed = True
+        while self._held_back:
+            _, lease, _ = self._held_back.popleft()
+            lease.release()
+
+    def _serve(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        header = decode_request_header(frame)
+        api = self.gateway.apis.get(header.api_key)
+        if api is None:
+            raise InvalidInputError(f"a request of API key {header.api_key}, which this broker does not serve")
+        if not api.serves(header.api_version):
+            self._refuse_version(api, header, slot)
+            return
+        request = api.request_type.decode(header.api_version, frame, header.body_offset)
+        ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, lease)
+        if api.is_async:
+            self._busy = True
+            lease.retain()
+            self.gateway.broker.tasks.spawn(self._run(ctx, api.handle(ctx, request), lease), f"kafka-{api.key.name}")
+            return
+        response = api.handle(ctx, request)
+        if response is not None:
+            ctx.respond(response)
+
+    async def _run(self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], lease: ReceiveBuffer) -> None:
+        try:
+            response = await handling
+            if response is not None:
+                ctx.respond(response)
+        except InvalidInputError as error:
+            self.connection.close(str(error))
+        except Exception:
+            _log.exception("a request of %s failed; its connection is closed", self.connection.peer)
+            self.connection.close("a request failed inside the broker")
+        finally:
+            lease.release()
+            self._busy = False
+            self._resume()
+
+    def _resume(self) -> None:
+        while self._held_back and not self._busy and not self._is_closed:
+            frame, lease, slot = self._held_back.popleft()
+            try:
+                self._serve(frame, lease, slot)
+            except InvalidInputError as error:
+                self.connection.close(str(error))
+            finally:
+                lease.release()
+
+    def _refuse_version(self, api: Api, header: RequestHeader, slot: ResponseSlot) -> None:
+        """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
+        if api.key is not ApiKey.API_VERSIONS:
+            raise InvalidInputError(
+                f"{api.key.name} version {header.api_version}; this broker serves {api.min_version} to {api.max_version}"
+            )
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=tuple(entry for entry in self.gateway.served_versions if entry.api_key == ApiKey.API_VERSIONS),
+        )
+        slot.send((encode_response(header.correlation_id, response, 0),))
