@@ -1,0 +1,23 @@
+"""What `ottla serve` was asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The command line of `ottla serve`, checked for form.
+
+    `settings` are broker settings by Kafka's names, from `--config` and `--set`, not yet checked for meaning.
+    `kafka` is where the Kafka door listens (port 0: any free one); `advertise` is what clients are told to connect to,
+    None for the address by which each of them came.
+    """
+
+    data_dir: Path = Path("ottla-data")
+    kafka: Address | None = None
+    advertise: Address | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,74 @@
+"""A broker as a user has it: the `ottla serve` command in a process of its own, on a free port, killable."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+READY = re.compile(r"ready.*kafka (?P<host>\S+):(?P<port>\d+)")
+
+
+@dataclass
+class BrokerProcess:
+    """One `ottla serve`. `start` returns when it says that it is ready; `restart` keeps address and data."""
+
+    data_dir: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+    process: subprocess.Popen[str] | None = None
+    ready_line: str = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        return self.data_dir.with_name(self.data_dir.name + ".stderr")
+
+    def start(self) -> BrokerProcess:
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
+        command += ["--kafka", f"127.0.0.1:{self.port}"]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            )
+        assert self.process.stdout is not None
+        self.ready_line = self.process.stdout.readline()
+        match = READY.search(self.ready_line)
+        if match is None:
+            self.process.kill()
+            raise AssertionError(f"the broker did not start: {self.ready_line!r}\n{self.log_path.read_text()}")
+        self.port = int(match["port"])
+        return self
+
+    def kill(self) -> None:
+        """As a crash: SIGKILL, no chance to write anything."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """As an operator: SIGTERM, and the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, signal_number: int) -> int:
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal_number)
+        code = self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+    def __enter__(self) -> BrokerProcess:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,30 @@
+"""Fixtures every suite may use."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One running broker for all tests that do not stop it; each test makes topics and groups of its own."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as process:
+        yield process
+
+
+@pytest.fixture
+def new_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """Makes brokers that a test may stop, kill and restart; what still runs at the end is killed."""
+    made: list[BrokerProcess] = []
+
+    def make(name: str = "data", **settings: str) -> BrokerProcess:
+        process = BrokerProcess(tmp_path / name, {key.replace("_", "."): value for key, value in settings.items()})
+        made.append(process)
+        return process
+
+    yield make
+    for process in made:
+        process.kill()
