@@ -1,0 +1,1 @@
+"""The only doors to time, chance, the disk and tasks. Production and simulation pass different ones."""
