@@ -1,0 +1,171 @@
+"""The door to directories and small files: metadata, checkpoints, markers.
+
+Records do not come this way: the log I/O thread of the kernel writes them. Every method blocks and may be called from
+any thread; on the event loop only before it serves, or through `Tasks.in_thread`.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+StrPath = str | os.PathLike[str]
+
+
+class Disk(Protocol):
+    """File system operations, each with what survives a power cut. All raise OSError as the operating system does."""
+
+    def read_bytes(self, path: StrPath) -> bytes:
+        """The whole content of a small file."""
+        ...
+
+    def write_atomic(self, path: StrPath, data: bytes) -> None:
+        """Replace a file. After a crash it holds the old content or the new, never a mixture; after the return the
+        new content survives a power cut. One writer per path at a time.
+        """
+        ...
+
+    def list_dir(self, path: StrPath) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def make_dir(self, path: StrPath) -> None:
+        """Make a directory and its missing parents, durably; one that exists is left as it is."""
+        ...
+
+    def rename(self, old: StrPath, new: StrPath) -> None:
+        """Move a file or directory within a file system, durably; a file at `new` is replaced."""
+        ...
+
+    def remove(self, path: StrPath) -> None:
+        """Remove a file; one that is missing is no error. Not durable until `sync_dir`."""
+        ...
+
+    def remove_tree(self, path: StrPath) -> None:
+        """Remove a directory and what is in it; one that is missing is no error. Symbolic links are not followed."""
+        ...
+
+    def open_read(self, path: StrPath) -> int:
+        """A file descriptor for reading; the caller closes it."""
+        ...
+
+    def pread(self, fd: int, count: int, position: int) -> bytes:
+        """Up to `count` bytes from `position`; fewer at the end of the file."""
+        ...
+
+    def truncate(self, path: StrPath, size: int) -> None:
+        """Cut or extend a file to `size` bytes. Not durable until `sync_file`."""
+        ...
+
+    def sync_file(self, path: StrPath) -> None:
+        """Make a file's content durable."""
+        ...
+
+    def sync_dir(self, path: StrPath) -> None:
+        """Make the names in a directory durable: creations, renames and removals."""
+        ...
+
+    def size(self, path: StrPath) -> int:
+        """The size of a file in bytes."""
+        ...
+
+    def exists(self, path: StrPath) -> bool:
+        """Whether there is a file or directory of that name."""
+        ...
+
+    def free_bytes(self, path: StrPath) -> int:
+        """How many bytes an ordinary user may still write to the file system that holds `path`."""
+        ...
+
+
+class OsDisk:
+    """The operating system's file system."""
+
+    __slots__ = ()
+
+    def read_bytes(self, path: StrPath) -> bytes:
+        return Path(path).read_bytes()
+
+    def write_atomic(self, path: StrPath, data: bytes) -> None:
+        target = Path(path)
+        temporary = target.with_name(target.name + ".tmp")
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                _write_all(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        self.sync_dir(target.parent)
+
+    def list_dir(self, path: StrPath) -> list[str]:
+        return sorted(entry.name for entry in Path(path).iterdir())
+
+    def make_dir(self, path: StrPath) -> None:
+        directory = Path(path)
+        missing = []
+        while not directory.is_dir():
+            missing.append(directory)
+            directory = directory.parent
+        for child in reversed(missing):
+            child.mkdir(exist_ok=True)
+            self.sync_dir(child.parent)
+
+    def rename(self, old: StrPath, new: StrPath) -> None:
+        source, target = Path(old), Path(new)
+        source.replace(target)
+        self.sync_dir(target.parent)
+        if source.parent != target.parent:
+            self.sync_dir(source.parent)
+
+    def remove(self, path: StrPath) -> None:
+        Path(path).unlink(missing_ok=True)
+
+    def remove_tree(self, path: StrPath) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def open_read(self, path: StrPath) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def pread(self, fd: int, count: int, position: int) -> bytes:
+        return os.pread(fd, count, position)
+
+    def truncate(self, path: StrPath, size: int) -> None:
+        os.truncate(path, size)
+
+    def sync_file(self, path: StrPath) -> None:
+        _sync(path, os.O_RDWR)
+
+    def sync_dir(self, path: StrPath) -> None:
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def size(self, path: StrPath) -> int:
+        return Path(path).stat().st_size
+
+    def exists(self, path: StrPath) -> bool:
+        return Path(path).exists()
+
+    def free_bytes(self, path: StrPath) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+
+def _sync(path: StrPath, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
