@@ -1,0 +1,136 @@
+"""Requests that wait for something to happen: delayed produce, delayed fetch, delayed join.
+
+    key                         operations that watch it
+    ("orders", 0)  ------->     fetch of client a, fetch of client b
+    ("orders", 1)  ------->     fetch of client a
+
+An operation watches each key whose change may complete it. When a key changes, its watchers are asked again; when the
+time is up, the operation completes with what there is. It completes once, whichever comes first, and is then gone from
+every key at once, so a purgatory holds nothing but operations that still wait and an idle one costs nothing.
+
+Source: the purgatory of Apache Kafka's broker. One thread owns ours, so there are no locks, no second attempt after the
+watch, and no lists of finished operations to purge.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
+
+logger = logging.getLogger(__name__)
+
+
+class DelayedOperation(ABC):
+    """Something that completes when its condition holds or its time is up.
+
+    A subclass says when (`try_complete`) and what then (`on_complete`).
+    """
+
+    __slots__ = ("_keys", "_purgatory", "_timeout", "is_completed")
+
+    def __init__(self) -> None:
+        self.is_completed = False
+        self._keys: tuple[Hashable, ...] = ()
+        self._purgatory: Purgatory | None = None
+        self._timeout: TimerTask | None = None
+
+    @abstractmethod
+    def try_complete(self) -> bool:
+        """Look whether the condition holds, and if so return `self.force_complete()`; otherwise False."""
+
+    @abstractmethod
+    def on_complete(self) -> None:
+        """Answer. Called exactly once, whatever completed the operation."""
+
+    def on_expiration(self) -> None:  # noqa: B027 (most operations have nothing to add)
+        """The time was up before the condition held; called after `on_complete`."""
+
+    def force_complete(self) -> bool:
+        """Complete now. True for the one call that completed the operation."""
+        if self.is_completed:
+            return False
+        self.is_completed = True
+        if self._purgatory is not None:
+            self._purgatory._forget(self)
+        self.on_complete()
+        return True
+
+    def _expire(self) -> None:
+        if self.force_complete():
+            self.on_expiration()
+
+
+class Purgatory:
+    """Holds delayed operations until one of their keys or the timer completes them. Belongs to one event loop."""
+
+    __slots__ = ("_delayed", "_timer", "_watchers")
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._delayed: dict[DelayedOperation, None] = {}
+
+    @property
+    def delayed_count(self) -> int:
+        """How many operations wait."""
+        return len(self._delayed)
+
+    @property
+    def watched_count(self) -> int:
+        """How many (key, operation) pairs are held: an operation counts once for each key it watches."""
+        return sum(map(len, self._watchers.values()))
+
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: int) -> bool:
+        """Complete `operation` if it can be, otherwise have it watch `keys` for at most `timeout_ms`.
+
+        True when it is completed on return. A time-out of 0 or less expires it at once. Each operation is given once.
+        """
+        if operation.try_complete():
+            return True
+        if timeout_ms <= 0:
+            operation._expire()
+            return True
+        operation._purgatory = self
+        operation._keys = tuple(dict.fromkeys(keys))
+        for key in operation._keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        operation._timeout = self._timer.schedule(timeout_ms, operation._expire)
+        self._delayed[operation] = None
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Ask the operations that watch `key` again, the longest waiting first. How many were completed.
+
+        One that raises is logged and waits on for its time-out: whoever changed the key is not to blame.
+        """
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            return 0
+        completed = 0
+        for operation in tuple(watchers):
+            try:
+                if not operation.is_completed and operation.try_complete():
+                    completed += 1
+            except Exception:
+                logger.exception("a delayed operation failed when %r changed", key)
+        return completed
+
+    def close(self) -> None:
+        """Complete every operation as if its time were up."""
+        for operation in tuple(self._delayed):
+            operation._expire()
+
+    def _forget(self, operation: DelayedOperation) -> None:
+        for key in operation._keys:
+            watchers = self._watchers[key]
+            del watchers[operation]
+            if not watchers:
+                del self._watchers[key]
+        operation._keys = ()
+        operation._purgatory = None
+        del self._delayed[operation]
+        if operation._timeout is not None:
+            operation._timeout.cancel()
+            operation._timeout = None
