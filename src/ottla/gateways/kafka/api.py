@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.gateways.kafka.context import RequestContext
-from ottla.protocol.api_keys import ApiKey, request_type
+from ottla.protocol.api_keys import APIS, ApiKey
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -39,7 +39,7 @@ class Api:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handle))
-        object.__setattr__(self, "request_type", request_type(self.key))
+        object.__setattr__(self, "request_type", APIS[self.key].request_class)
 
     def serves(self, version: int) -> bool:
         """Whether requests of this version are served."""
