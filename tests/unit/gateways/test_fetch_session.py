@@ -1,0 +1,107 @@
+import pytest
+
+from ottla.broker.fetch import PartitionRead
+from ottla.gateways.kafka.fetch_session import FetchSession, FetchSessionCache, SessionPartition
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.messages.fetch import FetchPartition
+from ottla.runtime.clock import ManualClock
+from ottla.runtime.rng import SeededRng
+
+A, B = ("a", ZERO_UUID, 0), ("b", ZERO_UUID, 0)
+
+
+def cache(slots_max: int = 2, clock: ManualClock | None = None) -> FetchSessionCache:
+    return FetchSessionCache(clock or ManualClock(), SeededRng(7), slots_max=slots_max, eviction_ms=1000)
+
+
+def new_session(sessions: FetchSessionCache) -> FetchSession:
+    session = sessions.create(uses_topic_ids=False)
+    assert session is not None
+    return session
+
+
+def refusal(sessions: FetchSessionCache, session_id: int, epoch: int, *, uses_topic_ids: bool = False) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        sessions.advance(session_id, epoch, uses_topic_ids=uses_topic_ids)
+    return caught.value.code
+
+
+def test_each_incremental_request_must_carry_the_next_epoch():
+    sessions = cache()
+    session = new_session(sessions)
+    sessions.advance(session.session_id, 1, uses_topic_ids=False)
+    sessions.advance(session.session_id, 2, uses_topic_ids=False)
+    assert refusal(sessions, session.session_id, 2) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_the_epoch_wraps_to_one_after_the_largest_int32():
+    session = FetchSession(1, uses_topic_ids=False, now_ms=0)
+    session.epoch = 2**31 - 1
+    session.advance(2**31 - 1, 0)
+    assert session.epoch == 1
+
+
+def test_a_closed_or_unknown_session_is_said_to_be_unknown():
+    sessions = cache()
+    session = new_session(sessions)
+    sessions.close(session.session_id)
+    assert refusal(sessions, session.session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_made_with_names_is_not_continued_with_ids():
+    sessions = cache()
+    session = new_session(sessions)
+    assert refusal(sessions, session.session_id, 1, uses_topic_ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_full_cache_makes_room_only_by_a_session_that_was_idle_long_enough():
+    clock = ManualClock()
+    sessions = cache(slots_max=2, clock=clock)
+    idle, busy = new_session(sessions), new_session(sessions)
+    assert sessions.create(uses_topic_ids=False) is None
+    clock.advance(1000)
+    sessions.advance(busy.session_id, 1, uses_topic_ids=False)
+    assert sessions.create(uses_topic_ids=False) is not None
+    assert refusal(sessions, idle.session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 2
+
+
+def test_an_incremental_request_adds_changes_and_forgets_partitions():
+    session = FetchSession(1, uses_topic_ids=False, now_ms=0)
+    session.update(iter([(A, FetchPartition(fetch_offset=1)), (B, FetchPartition(fetch_offset=2))]), iter(()))
+    session.update(iter([(A, FetchPartition(fetch_offset=9))]), iter([B]))
+    assert {key: part.request.fetch_offset for key, part in session.partitions.items()} == {A: 9}
+
+
+def test_a_partition_that_gave_records_is_served_last_next_time():
+    session = FetchSession(1, uses_topic_ids=False, now_ms=0)
+    session.update(iter([(A, FetchPartition()), (B, FetchPartition())]), iter(()))
+    session.served(A)
+    assert list(session.partitions) == [B, A]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        PartitionRead(high_watermark=11, last_stable_offset=10, log_start_offset=0),
+        PartitionRead(high_watermark=10, last_stable_offset=11, log_start_offset=0),
+        PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=1),
+        PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0, total_bytes=1),
+        PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 10, 0),
+    ],
+)
+def test_a_partition_has_news_when_anything_the_consumer_knows_of_it_changed(read: PartitionRead):
+    partition = SessionPartition(FetchPartition())
+    same = PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0)
+    assert partition.has_news(same)
+    assert not partition.has_news(same)
+    assert partition.has_news(read)
+
+
+def test_a_partition_speaks_again_after_its_error_is_over():
+    partition = SessionPartition(FetchPartition())
+    partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0))
+    partition.has_news(PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 10, 0))
+    assert partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0))
