@@ -6,12 +6,20 @@ use pyo3::prelude::*;
 
 mod arrow_records;
 mod batch;
+mod batch_builder;
+mod batch_header;
+mod batch_payload;
+mod batch_run;
+mod buffer;
 mod checksum;
 mod codec;
+mod error;
 mod log_io;
 mod message;
 mod partitioner;
+mod record;
 mod records;
+mod varint;
 
 /// The native module, `ottla.native._kernel`.
 #[pymodule]

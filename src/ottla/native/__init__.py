@@ -1,1 +1,27 @@
-"""The typed face of the Rust kernel."""
+"""The typed face of the Rust kernel.
+
+Pure work on bytes that the caller hands in, except `LogIo`, which owns a thread. Inputs above 64 KiB are worked on without
+the GIL: nobody may change or resize a buffer until the call that was given it returns.
+"""
+
+from ottla.native._kernel import (
+    BatchInfo,
+    assign_offsets,
+    build_batch,
+    crc32c,
+    decode_records,
+    murmur2,
+    validate_batches,
+    walk_batches,
+)
+
+__all__ = [
+    "BatchInfo",
+    "assign_offsets",
+    "build_batch",
+    "crc32c",
+    "decode_records",
+    "murmur2",
+    "validate_batches",
+    "walk_batches",
+]

@@ -1,0 +1,166 @@
+//! Runs of record batches, without a look at the records: validate, walk, and assign offsets in place.
+
+use crate::batch_header::{
+    ATTRIBUTES_AT, Batch, BatchHeader, Batches, CONTROL, CRC_AT, LEADER_EPOCH_AT, LOG_APPEND_TIME,
+    MAX_TIMESTAMP_AT, put,
+};
+use crate::checksum::crc32c_of;
+use crate::error::{BatchError, Fault};
+
+/// What a broker asks of the batches that a producer sends.
+#[derive(Clone, Copy)]
+pub struct ProducerRules {
+    /// The largest batch, in bytes; 0 is no limit.
+    pub max_batch_bytes: usize,
+    /// Whether control batches may come: from coordinators, never from clients.
+    pub allow_control: bool,
+}
+
+/// Checks one batch against the rules for what a producer may write.
+fn check_produced(batch: &Batch<'_>, rules: ProducerRules) -> Result<(), BatchError> {
+    let header = &batch.header;
+    let size = batch.bytes.len();
+    if rules.max_batch_bytes != 0 && size > rules.max_batch_bytes {
+        return batch.error(
+            Fault::BatchTooLarge,
+            format!(
+                "the batch has {size} bytes, more than {}",
+                rules.max_batch_bytes
+            ),
+        );
+    }
+    batch.check_crc()?;
+    batch.check_codec()?;
+    let (count, delta) = (header.record_count, header.last_offset_delta);
+    if count < 1 || delta != count - 1 {
+        return batch.error(
+            Fault::InvalidRecord,
+            format!("{count} records do not go with the last offset delta {delta}"),
+        );
+    }
+    if header.producer_id >= 0 && header.base_sequence < 0 && !header.has(CONTROL) {
+        return batch.error(
+            Fault::InvalidRecord,
+            format!(
+                "producer {} sent the sequence number {}",
+                header.producer_id, header.base_sequence
+            ),
+        );
+    }
+    if header.has(CONTROL) && !rules.allow_control {
+        return batch.error(
+            Fault::InvalidRecord,
+            "clients may not write control batches".to_string(),
+        );
+    }
+    Ok(())
+}
+
+/// The batches of a run in which every byte belongs to a batch that a producer may write.
+pub fn validate(
+    data: &[u8],
+    rules: ProducerRules,
+) -> Result<Vec<(usize, BatchHeader)>, BatchError> {
+    let mut found = Vec::new();
+    let mut batches = Batches::new(data);
+    for batch in &mut batches {
+        let batch = batch?;
+        check_produced(&batch, rules)?;
+        found.push((batch.position, batch.header));
+    }
+    batches.check_end()?;
+    Ok(found)
+}
+
+/// What is good at the start of some bytes.
+pub struct Walk {
+    /// The good batches and where each starts.
+    pub batches: Vec<(usize, BatchHeader)>,
+    /// How many bytes they take.
+    pub consumed: usize,
+    /// Why it stopped; none when the rest is at most a part of a batch.
+    pub stopped_by: Option<BatchError>,
+}
+
+/// The whole good batches at the start of `data`.
+pub fn walk(data: &[u8], check_crc: bool) -> Walk {
+    let mut found = Vec::new();
+    let mut consumed = 0;
+    let mut batches = Batches::new(data);
+    let check = |batch: &Batch<'_>| {
+        batch.check_counts()?;
+        batch.check_codec()?;
+        if check_crc { batch.check_crc() } else { Ok(()) }
+    };
+    while let Some(next) = batches.next() {
+        match next.and_then(|batch| check(&batch).map(|()| batch)) {
+            Ok(batch) => found.push((batch.position, batch.header)),
+            Err(error) => {
+                return Walk {
+                    batches: found,
+                    consumed,
+                    stopped_by: Some(error),
+                };
+            }
+        }
+        consumed = batches.position();
+    }
+    Walk {
+        batches: found,
+        consumed,
+        stopped_by: None,
+    }
+}
+
+/// What the leader writes into the batches it appends.
+#[derive(Clone, Copy)]
+pub struct Assignment {
+    /// The offset of the first record.
+    pub base_offset: i64,
+    /// The epoch of the leader.
+    pub leader_epoch: i32,
+    /// The time to give every record, in milliseconds; none keeps the producer's.
+    pub log_append_time_ms: Option<i64>,
+}
+
+/// Writes consecutive base offsets and the leader epoch into a run of whole batches; returns the next offset.
+///
+/// Nothing is changed when the run is not made of whole batches or the offsets run out.
+pub fn assign(data: &mut [u8], assignment: Assignment) -> Result<i64, BatchError> {
+    let mut spans = Vec::new();
+    let mut next_offset = assignment.base_offset;
+    let mut batches = Batches::new(data);
+    for batch in &mut batches {
+        let batch = batch?;
+        let delta = batch.header.last_offset_delta;
+        spans.push((batch.position, batch.bytes.len(), next_offset));
+        match next_offset.checked_add(i64::from(delta) + 1) {
+            Some(offset) if delta >= 0 => next_offset = offset,
+            _ => {
+                return batch.error(
+                    Fault::Corrupt,
+                    format!(
+                        "offsets cannot go on from {next_offset} by the last offset delta {delta}"
+                    ),
+                );
+            }
+        }
+    }
+    batches.check_end()?;
+    for (position, size, base_offset) in spans {
+        let batch = &mut data[position..position + size];
+        put(batch, 0, base_offset.to_be_bytes());
+        put(
+            batch,
+            LEADER_EPOCH_AT,
+            assignment.leader_epoch.to_be_bytes(),
+        );
+        if let Some(time_ms) = assignment.log_append_time_ms {
+            batch[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME as u8;
+            put(batch, MAX_TIMESTAMP_AT, time_ms.to_be_bytes());
+            let crc = crc32c_of(&batch[ATTRIBUTES_AT..]);
+            put(batch, CRC_AT, crc.to_be_bytes());
+        }
+    }
+    Ok(next_offset)
+}

@@ -1,0 +1,233 @@
+//! One record of a batch, and the records of a batch's decompressed bytes.
+//!
+//! ```text
+//! length varint | attributes int8 (0) | timestampDelta varlong | offsetDelta varint
+//! keyLength varint | key | valueLength varint | value | headerCount varint | header...
+//! header: keyLength varint | key (UTF-8) | valueLength varint | value          (length -1: null)
+//! ```
+
+use crate::batch_header::{BatchHeader, LOG_APPEND_TIME};
+use crate::varint::{Malformed, Reader, put_varint, varint_size};
+
+/// A header to be written: its key and its value.
+pub type HeaderRef<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// A record as it lies in its batch.
+#[derive(Clone)]
+pub struct Record<'a> {
+    /// Its offset in the partition.
+    pub offset: i64,
+    /// Milliseconds since the epoch.
+    pub timestamp: i64,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: Headers<'a>,
+}
+
+/// The headers of a record that was checked.
+#[derive(Clone)]
+pub struct Headers<'a> {
+    count: usize,
+    reader: Reader<'a>,
+}
+
+impl<'a> Headers<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The headers, each with its key and its value.
+    pub fn iter(&self) -> impl Iterator<Item = HeaderRef<'a>> + use<'a> {
+        let mut reader = self.reader.clone();
+        (0..self.count).map_while(move |_| read_header(&mut reader).ok())
+    }
+}
+
+fn read_header<'a>(reader: &mut Reader<'a>) -> Result<HeaderRef<'a>, Malformed> {
+    let Some(key) = reader.nullable("a header's key length is negative")? else {
+        return reader.malformed("a header has no key");
+    };
+    Ok((key, reader.nullable("a header's value length is negative")?))
+}
+
+/// The records of a batch: yields each, then at most one failure.
+pub struct Records<'a> {
+    reader: Reader<'a>,
+    left: i32,
+    least_delta: i32,
+    header: BatchHeader,
+    failed: bool,
+}
+
+impl<'a> Records<'a> {
+    /// The records of `bytes`, which is the decompressed payload of the batch with `header`.
+    pub fn new(header: &BatchHeader, bytes: &'a [u8]) -> Self {
+        Records {
+            reader: Reader::new(bytes),
+            left: header.record_count,
+            least_delta: 0,
+            header: *header,
+            failed: false,
+        }
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<Record<'a>, Malformed> {
+        let reader = &mut self.reader;
+        let length = reader.varint()?;
+        let end = match usize::try_from(length) {
+            Ok(length) if length <= reader.remaining() => reader.position() + length,
+            Ok(_) => return reader.malformed("a record is longer than what is left"),
+            Err(_) => return reader.malformed("a record's length is negative"),
+        };
+        reader.byte()?;
+        let timestamp_delta = reader.varlong()?;
+        let offset_delta = reader.varint()?;
+        let key = reader.nullable("a key's length is negative")?;
+        let value = reader.nullable("a value's length is negative")?;
+        let headers = read_headers(reader)?;
+        if reader.position() != end {
+            return reader.malformed("a record's length is not that of its fields");
+        }
+        if offset_delta < self.least_delta || offset_delta > self.header.last_offset_delta {
+            return reader
+                .malformed("a record's offset is not between that before it and the batch's last");
+        }
+        self.least_delta = offset_delta.saturating_add(1);
+        let timestamp = if self.header.has(LOG_APPEND_TIME) {
+            self.header.max_timestamp
+        } else {
+            match self.header.base_timestamp.checked_add(timestamp_delta) {
+                Some(timestamp) => timestamp,
+                None => return reader.malformed("a record's timestamp is out of range"),
+            }
+        };
+        let Some(offset) = self.header.base_offset.checked_add(i64::from(offset_delta)) else {
+            return reader.malformed("a record's offset is out of range");
+        };
+        Ok(Record {
+            offset,
+            timestamp,
+            key,
+            value,
+            headers,
+        })
+    }
+}
+
+#[inline]
+fn read_headers<'a>(reader: &mut Reader<'a>) -> Result<Headers<'a>, Malformed> {
+    let count = reader.varint()?;
+    // A header takes at least two bytes: its two lengths.
+    let count = match usize::try_from(count) {
+        Ok(count) if count <= reader.remaining() / 2 => count,
+        _ => {
+            return reader
+                .malformed("the count of headers does not go with the bytes that are left");
+        }
+    };
+    let start = reader.clone();
+    for _ in 0..count {
+        read_header(reader)?;
+    }
+    Ok(Headers {
+        count,
+        reader: start,
+    })
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        if self.left <= 0 {
+            self.failed = true;
+            return match self.reader.remaining() {
+                0 => None,
+                _ => Some(self.reader.malformed("bytes follow the last record")),
+            };
+        }
+        self.left -= 1;
+        let next = self.read();
+        self.failed = next.is_err();
+        Some(next)
+    }
+}
+
+/// The parts of a record to be written.
+#[derive(Clone, Copy)]
+pub struct NewRecord<'a> {
+    /// Milliseconds after the batch's base timestamp.
+    pub timestamp_delta: i64,
+    /// Offsets after the batch's base offset.
+    pub offset_delta: i32,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: &'a [HeaderRef<'a>],
+}
+
+impl NewRecord<'_> {
+    /// The bytes after the length.
+    #[inline]
+    pub fn body_size(&self) -> usize {
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|(key, value)| nullable_size(Some(key)) + nullable_size(*value))
+            .sum();
+        1 + varint_size(self.timestamp_delta)
+            + varint_size(i64::from(self.offset_delta))
+            + nullable_size(self.key)
+            + nullable_size(self.value)
+            + varint_size(self.headers.len() as i64)
+            + headers
+    }
+
+    /// Appends the record, whose body has `body_size` bytes, to `out`.
+    #[inline]
+    pub fn put(&self, body_size: usize, out: &mut Vec<u8>) {
+        put_varint(out, body_size as i64);
+        out.push(0);
+        put_varint(out, self.timestamp_delta);
+        put_varint(out, i64::from(self.offset_delta));
+        put_nullable(out, self.key);
+        put_nullable(out, self.value);
+        put_varint(out, self.headers.len() as i64);
+        for (key, value) in self.headers {
+            put_nullable(out, Some(key));
+            put_nullable(out, *value);
+        }
+    }
+}
+
+#[inline]
+fn nullable_size(bytes: Option<&[u8]>) -> usize {
+    bytes.map_or(1, |bytes| varint_size(bytes.len() as i64) + bytes.len())
+}
+
+#[inline]
+fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        None => put_varint(out, -1),
+        Some(bytes) => {
+            put_varint(out, bytes.len() as i64);
+            out.extend_from_slice(bytes);
+        }
+    }
+}

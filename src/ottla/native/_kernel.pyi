@@ -1,0 +1,126 @@
+"""Types of the Rust kernel. Every function raises a class of `ottla.native.errors` for bytes that are not what they claim."""
+
+from collections.abc import Iterable, Sequence
+from typing import final
+
+from typing_extensions import Buffer
+
+from ottla.native.errors import KernelError
+
+# Checksums and the partitioner.
+
+def crc32c(data: Buffer, value: int = 0, /) -> int:
+    """The CRC-32C (RFC 3720) of `data`; or of more data, when `value` is the CRC-32C of what comes before it."""
+
+def murmur2(data: Buffer, /) -> int:
+    """Kafka's 32-bit murmur2 as a signed integer; the Java client's partition is `(murmur2(key) & 0x7fffffff) % n`."""
+
+# Record batches (message format 2, https://kafka.apache.org/documentation/#recordbatch).
+
+@final
+class BatchInfo:
+    """What the header of one batch says and where it lies. Immutable."""
+
+    @property
+    def position(self) -> int:
+        """Where the batch starts in the buffer, in bytes."""
+    @property
+    def size(self) -> int:
+        """The whole batch in bytes: 12 + its batchLength."""
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int:
+        """`base_offset + last_offset_delta`; compaction may have removed the record that had it."""
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def record_count(self) -> int:
+        """Less than `last_offset_delta + 1`, even 0, after compaction."""
+    @property
+    def leader_epoch(self) -> int:
+        """-1 as producers send it."""
+    @property
+    def crc(self) -> int: ...
+    @property
+    def attributes(self) -> int: ...
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+    @property
+    def base_timestamp(self) -> int:
+        """Milliseconds; when tombstones may go, if `has_delete_horizon`."""
+    @property
+    def max_timestamp(self) -> int:
+        """Milliseconds; the time of the append, for every record, if `log_append_time`."""
+    @property
+    def producer_id(self) -> int:
+        """-1 without idempotence, as are epoch and sequences."""
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number; they go on from 0 after 2**31 - 1."""
+    @property
+    def is_transactional(self) -> bool: ...
+    @property
+    def is_control(self) -> bool: ...
+    @property
+    def log_append_time(self) -> bool: ...
+    @property
+    def has_delete_horizon(self) -> bool: ...
+
+def validate_batches(data: Buffer, *, max_batch_bytes: int = 0, allow_control: bool = False) -> list[BatchInfo]:
+    """The batches of `data`, which must be nothing but whole batches that a producer may write.
+
+    Checked per batch: lengths, magic 2, size (when `max_batch_bytes` is not 0), CRC, codec, at least one record and as many
+    as the last offset delta says, a sequence number when there is a producer id, no control batch (unless allowed). Records
+    are not looked at. Raises at the first bad batch. Base offsets may be anything.
+    """
+
+def walk_batches(data: Buffer, *, check_crc: bool) -> tuple[list[BatchInfo], int, KernelError | None]:
+    """The whole good batches at the start of `data`, the bytes they take, and why there are no more.
+
+    The reason is None when nothing follows or only the beginning of a batch does, as at the end of a fetch. For logs: offsets
+    may have gaps inside a batch, control batches are fine. `check_crc` costs a look at every byte.
+    """
+
+def assign_offsets(data: Buffer, base_offset: int, leader_epoch: int, log_append_time_ms: int = -1) -> int:
+    """Writes consecutive base offsets and the leader epoch into the batches of `data`, in place; returns the next offset.
+
+    With `log_append_time_ms` >= 0 it becomes the time of all records, and the CRCs are made anew. `data` must be writable
+    and nothing but whole batches; otherwise it is left as it was and an error is raised.
+    """
+
+def build_batch(
+    records: Iterable[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
+    *,
+    codec: int = 0,
+    level: int | None = None,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    offsets: Sequence[int] | None = None,
+) -> bytearray:
+    """One batch of records, each `(timestamp_ms, key, value, headers)`; at least one.
+
+    `offsets` gives each record its own offset, increasing and not below `base_offset`; otherwise they are consecutive.
+    Levels: gzip 1 to 9, lz4 1 to 17 (accepted for compatibility, there is one way to compress), zstd -131072 to 22; the
+    others have none and ignore it. Raises ValueError for what no batch can hold.
+    """
+
+def decode_records(
+    data: Buffer, *, max_decompressed_bytes: int, start_offset: int = 0
+) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """The records of `data` from `start_offset` on, each `(offset, timestamp_ms, key, value, headers)`.
+
+    CRCs are checked; control batches are skipped, and so is the part of a batch at the end. All compressed batches together
+    may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by `position` how far `data` can be
+    decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
+    """
