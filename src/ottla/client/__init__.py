@@ -1,0 +1,40 @@
+"""Producer, consumer and admin for users of Kafka-compatible clusters, on an event loop or blocking.
+
+Names are imported when they are first used, so that a program pays only for the parts it needs.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.client.address import Address as Address
+    from ottla.client.blocking import BlockingClient as BlockingClient
+    from ottla.client.errors import BrokerError as BrokerError
+    from ottla.client.errors import ClientError as ClientError
+    from ottla.client.fetch import FetchedBatches as FetchedBatches
+    from ottla.client.offsets import IsolationLevel as IsolationLevel
+    from ottla.client.offsets import OffsetAt as OffsetAt
+    from ottla.client.options import ClientOptions as ClientOptions
+    from ottla.client.produce import Acks as Acks
+
+_MODULES = {
+    "Acks": "produce",
+    "Address": "address",
+    "BlockingClient": "blocking",
+    "BrokerError": "errors",
+    "ClientError": "errors",
+    "ClientOptions": "options",
+    "FetchedBatches": "fetch",
+    "IsolationLevel": "offsets",
+    "OffsetAt": "offsets",
+}
+
+__all__ = tuple(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -1,0 +1,163 @@
+"""A client for code that is not asynchronous: scripts, notebooks, Spark tasks.
+
+Every call blocks the calling thread until its answer is there. There is no event loop and no thread behind it, so it
+can be made after a fork, in any thread, and inside of a running event loop. Large answers are received into one buffer
+and handed out as views of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.client.blocking_io import BlockingIo, run_blocking
+from ottla.client.cluster import Cluster
+from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.errors import OffsetOutOfRangeError, broker_error
+from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
+from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
+from ottla.client.options import ClientOptions
+from ottla.client.produce import Acks, ProducedBatch, produce_request, produced
+from ottla.client.retry import Deadline
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.produce import ProduceResponse
+
+
+class BlockingClient:
+    """One client of one cluster, for one thread at a time. `close()` it, or use it in a `with` statement.
+
+    >>> with BlockingClient("localhost:9092") as client:  # doctest: +SKIP
+    ...     [end] = client.list_offsets({TopicPartition("events", 0): OffsetAt.LATEST}).values()
+    ...     answer = client.fetch_raw("events", 0, offset=0)
+
+    `settings` are fields of `ClientOptions`. Nothing is sent before the first call. Calls retry what is retriable until
+    `api_timeout_ms` has passed; they raise subclasses of ClientError.
+    """
+
+    def __init__(self, bootstrap: str, **settings: int | str) -> None:
+        self._io = BlockingIo()
+        self._cluster = Cluster(ClientOptions.of(bootstrap, **settings), self._io)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections. The only method that another thread may call meanwhile: it ends what is under way."""
+        self._io.stop()
+        self._cluster.close()
+
+    def cluster(self) -> ClusterMetadata:
+        """Id, controller and brokers of the cluster, asked for now."""
+        run_blocking(self._cluster.refresh(()))
+        return self._cluster.metadata
+
+    def topics(self) -> dict[str, TopicMetadata]:
+        """All topics, internal ones included, asked for now."""
+        run_blocking(self._cluster.refresh(None))
+        return dict(self._cluster.metadata.topics)
+
+    def metadata(self, topics: Iterable[str], *, refresh: bool = True) -> dict[str, TopicMetadata]:
+        """These topics with their partitions and leaders. Raises TopicNotFoundError for one that does not exist.
+
+        With `refresh=False` what is already known is taken, unless it is stale.
+        """
+        deadline = self._cluster.deadline()
+        found = {}
+        for name in topics:
+            if refresh:
+                self._cluster.metadata.forget_topic(name)
+            found[name] = run_blocking(self._cluster.topic(name, deadline))
+        return found
+
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        """For each partition the offset at a timestamp (ms since 1970) or at `OffsetAt.EARLIEST`, `LATEST`.
+
+        `offset` is -1 where no record is at or after the timestamp.
+        """
+        return run_blocking(list_offsets(self._cluster, at, self._cluster.deadline(), isolation))
+
+    def fetch_raw(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = 16 * 1024 * 1024,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchedBatches:
+        """Record batches of a partition from `offset` on, as they lie in the log; see `FetchedBatches`.
+
+        At least one whole batch comes, if there is any, even when it is larger than `max_bytes`. Raises
+        OffsetOutOfRangeError when the offset was deleted or lies after the end.
+        """
+        position = FetchPosition(TopicPartition(topic, partition), offset, max_bytes)
+        wait = FetchWait(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
+        deadline = self._cluster.deadline()
+        return run_blocking(self._cluster.retrying(lambda: self._fetch(position, wait, isolation, deadline), deadline))
+
+    def produce_raw(
+        self, topic: str, partition: int, batches: bytes | bytearray | memoryview, *, acks: Acks = Acks.ALL
+    ) -> ProducedBatch:
+        """Append encoded record batches to a partition: at least once, as they are sent again after a lost answer.
+
+        Batches that carry a producer id and sequence numbers are appended once. Raises BrokerError.
+        """
+        if acks == Acks.NONE:
+            raise ValueError("a blocking produce waits for an answer: acks must be LEADER or ALL")
+        topic_partition = TopicPartition(topic, partition)
+        deadline = self._cluster.deadline()
+        return run_blocking(
+            self._cluster.retrying(lambda: self._produce(topic_partition, batches, acks, deadline), deadline)
+        )
+
+    async def _fetch(
+        self, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, deadline: Deadline
+    ) -> FetchedBatches:
+        cluster = self._cluster
+        topic_partition = position.topic_partition
+        leader = await cluster.leader(topic_partition, deadline)
+        request = fetch_request([position], cluster.metadata, wait, isolation)
+        timeout_ms = cluster.options.request_timeout_ms + wait.max_wait_ms
+        response = await cluster.ask_node(leader.leader, request, FetchResponse, timeout_ms=timeout_ms)
+        if response.error_code:
+            raise broker_error(response.error_code, f"fetching from {topic_partition}")
+        answers = fetched(response, [position], cluster.metadata)
+        if not answers:
+            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left {topic_partition} out of its answer")
+        answer = answers[0]
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise OffsetOutOfRangeError(*topic_partition, position.offset)
+        if answer.error != ErrorCode.NONE:
+            cluster.metadata.forget_topic(topic_partition.topic)
+            raise broker_error(answer.error, f"fetching from {topic_partition}")
+        return answer
+
+    async def _produce(
+        self,
+        topic_partition: TopicPartition,
+        batches: bytes | bytearray | memoryview,
+        acks: Acks,
+        deadline: Deadline,
+    ) -> ProducedBatch:
+        cluster = self._cluster
+        leader = await cluster.leader(topic_partition, deadline)
+        timeout_ms = cluster.options.request_timeout_ms
+        request = produce_request([(topic_partition, batches)], cluster.metadata, acks, timeout_ms)
+        response = await cluster.ask_node(leader.leader, request, ProduceResponse, timeout_ms=timeout_ms)
+        answers = produced(response, cluster.metadata)
+        if not answers:
+            raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left {topic_partition} out of its answer")
+        if answers[0].error != ErrorCode.NONE:
+            cluster.metadata.forget_topic(topic_partition.topic)
+            raise answers[0].as_exception()
+        return answers[0]

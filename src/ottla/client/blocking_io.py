@@ -1,0 +1,170 @@
+"""Connections that block the calling thread: no event loop, no further thread, one buffer for each large answer."""
+
+import socket
+import threading
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+
+from ottla.client.address import Address
+from ottla.client.correlation import Correlation
+from ottla.client.errors import ClientError, ProtocolViolationError, RequestTimedOutError
+from ottla.client.frame_reader import FrameReader
+from ottla.client.handshake import Handshake
+from ottla.client.io import R
+from ottla.client.options import ClientOptions
+from ottla.client.retry import Deadline
+from ottla.client.unreachable import lost, unreachable
+from ottla.client.version_table import VersionTable
+from ottla.model.errors import InvalidInputError
+from ottla.protocol import frame as wire
+from ottla.protocol.message import ApiMessage
+from ottla.runtime.clock import Clock, SystemClock
+from ottla.runtime.rng import Rng, SystemRng
+
+T = TypeVar("T")
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits only through a `BlockingIo`: each wait blocks, so it ends at its first step."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    coroutine.close()
+    raise AssertionError("a coroutine of the blocking client waited for an event loop")
+
+
+class BlockingConnection:
+    """A connection to one broker over a blocking socket, one request at a time."""
+
+    def __init__(self, address: Address, options: ClientOptions, clock: Clock, sock: socket.socket) -> None:
+        self._address = address
+        self._clock = clock
+        self._socket = sock
+        self._reader = FrameReader(options.response_bytes_max)
+        self._frames: list[memoryview] = []
+        self._correlation: Correlation[bool] = Correlation(options.client_id)
+        self._error: ClientError | None = None
+        self._versions = VersionTable({})
+
+    @property
+    def address(self) -> Address:
+        """Where the broker was reached."""
+        return self._address
+
+    @property
+    def versions(self) -> VersionTable:
+        """What the broker said it serves."""
+        return self._versions
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._error is not None
+
+    def agree_on_versions(self, timeout_ms: int) -> None:
+        """The first exchange; nothing else may be sent before it."""
+        handshake = Handshake()
+        table = None
+        while table is None:
+            frame = self._exchange(handshake.request(), handshake.version, timeout_ms)
+            table = handshake.answer(frame)
+        self._versions = table
+
+    async def request(self, message: ApiMessage, response: type[R], *, timeout_ms: int) -> R:
+        """Send a request and wait for its answer; see `Connection.request`."""
+        version = self._versions.choose(type(message))
+        frame = self._exchange(message, version, timeout_ms)
+        try:
+            _, answer = wire.decode_response(message.API_KEY, version, frame)
+        except InvalidInputError as error:
+            raise self._end(ProtocolViolationError(f"the answer of {self._address} cannot be read: {error}")) from error
+        return cast("R", answer)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._end(lost(self._address, None))
+
+    def _exchange(self, message: ApiMessage, version: int, timeout_ms: int) -> memoryview:
+        if self._error is not None:
+            raise self._error
+        deadline = Deadline(self._clock, timeout_ms)
+        try:
+            self._socket.settimeout(timeout_ms / 1000)
+            self._socket.sendall(self._correlation.request(message, version, True))
+            while not self._frames:
+                self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
+                count = self._socket.recv_into(self._reader.buffer())
+                if count == 0:
+                    raise self._end(lost(self._address, None, 1))
+                self._frames += self._reader.received(count)
+                if deadline.passed and not self._frames:
+                    raise TimeoutError
+        except TimeoutError:
+            what = type(message).__name__.removesuffix("Request")
+            error = RequestTimedOutError(f"{self._address} did not answer {what} within {timeout_ms} ms")
+            raise self._end(error) from None
+        except OSError as error:
+            raise self._end(lost(self._address, error, 1)) from error
+        except ProtocolViolationError as error:
+            raise self._end(error) from None
+        frame = self._frames.pop(0)
+        self._correlation.response(frame)
+        return frame
+
+    def _end(self, error: ClientError) -> ClientError:
+        if self._error is None:
+            self._error = error
+        self._socket.close()
+        return self._error
+
+
+class BlockingIo:
+    """A `ClientIo` whose every wait blocks the calling thread. `stop` ends pauses that other threads are in."""
+
+    def __init__(self, clock: Clock | None = None, rng: Rng | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.rng: Rng = rng or SystemRng()
+        self._stopped = threading.Event()
+
+    async def connect(self, address: Address, options: ClientOptions) -> BlockingConnection:
+        """Connect and agree on versions; see `ClientIo.connect`."""
+        try:
+            sock = socket.create_connection(address, options.connect_timeout_ms / 1000)
+        except OSError as error:
+            raise unreachable(address, error) from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = BlockingConnection(address, options, self.clock, sock)
+        try:
+            connection.agree_on_versions(options.request_timeout_ms)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def pause(self, delay_ms: int) -> None:
+        """Block for a while."""
+        self._stopped.wait(delay_ms / 1000)
+
+    async def together(self, coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of all, one after the other."""
+        results = []
+        waiting = list(coroutines)
+        try:
+            while waiting:
+                results.append(await waiting.pop(0))
+        finally:
+            for coroutine in waiting:
+                coroutine.close()
+        return results
+
+    @staticmethod
+    @asynccontextmanager
+    async def exclusion() -> AsyncIterator[None]:
+        """No lock is needed: one call runs at a time."""
+        yield
+
+    def stop(self) -> None:
+        """End all pauses, now and from now on."""
+        self._stopped.set()

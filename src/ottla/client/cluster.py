@@ -1,0 +1,267 @@
+"""Finding the right broker for a request, and trying again when the cluster has moved on.
+
+```
+ bootstrap addresses -> any broker -> Metadata -> brokers, leaders, controller
+                                   -> FindCoordinator -> a group's coordinator
+```
+
+Nothing is remembered that a retriable error has contradicted: the leader or coordinator is looked up again before the
+next attempt. Attempts are spaced by exponential back-off and end with the call's own time limit.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from ottla.client.address import Address
+from ottla.client.cluster_metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from ottla.client.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimedOutError,
+    TopicNotFoundError,
+    broker_error,
+)
+from ottla.client.io import ClientIo, Connection, R
+from ottla.client.options import ClientOptions
+from ottla.client.retry import Backoff, Deadline
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GROUP_COORDINATOR = 0
+"""Key type of FindCoordinator for consumer groups."""
+
+TOPIC_APPEARS_WITHIN_MS = 5_000
+"""How long a topic that is being created by our own request may be missing from the answers."""
+
+_TOPIC_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_BOOTSTRAP_NODE = -1
+
+
+class Cluster:
+    """The brokers of one cluster as one client sees them. Shared by everything that the client does.
+
+    Over an asyncio `ClientIo` it may be used by many tasks of one loop; over a blocking one, by one thread at a time.
+    """
+
+    def __init__(self, options: ClientOptions, io: ClientIo) -> None:
+        self.options = options
+        self.io = io
+        self.metadata = ClusterMetadata()
+        self._connections: dict[int, Connection] = {}
+        self._connecting: dict[int, AbstractAsyncContextManager[Any]] = {}
+        self._coordinators: dict[str, int] = {}
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._closed = False
+
+    async def connect(self) -> None:
+        """Reach any of the bootstrap addresses and learn the brokers.
+
+        One attempt: a client that cannot start says so at once. Raises BrokerUnreachableError.
+        """
+        await self.refresh(())
+
+    def close(self) -> None:
+        """End all connections. Nothing can be asked afterwards."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def deadline(self, timeout_ms: int | None = None) -> Deadline:
+        """The end of a call that begins now, by default after `api_timeout_ms`."""
+        return Deadline(self.io.clock, self.options.api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def ask_any(self, message: ApiMessage, response: type[R], *, timeout_ms: int | None = None) -> R:
+        """One attempt at whichever broker is connected."""
+        connection = await self.any_connection()
+        return await connection.request(message, response, timeout_ms=timeout_ms or self.options.request_timeout_ms)
+
+    async def ask_node(
+        self, node_id: int, message: ApiMessage, response: type[R], *, timeout_ms: int | None = None
+    ) -> R:
+        """One attempt at this broker."""
+        connection = await self.connection(node_id)
+        return await connection.request(message, response, timeout_ms=timeout_ms or self.options.request_timeout_ms)
+
+    async def ask_coordinator(
+        self, group_id: str, message: ApiMessage, response: type[R], *, timeout_ms: int | None = None
+    ) -> R:
+        """One attempt at the group's coordinator. When it fails, `forget_coordinator` before the next."""
+        node_id = await self.coordinator(group_id)
+        return await self.ask_node(node_id, message, response, timeout_ms=timeout_ms)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        """What `attempt` returns, tried again after retriable errors until the deadline.
+
+        Between attempts connections are made anew and metadata that an error contradicted is gone, so an attempt looks
+        up who to ask each time. When the time is up the last error is raised as it is.
+        """
+        failures = 0
+        while True:
+            try:
+                return await attempt()
+            except TopicNotFoundError:
+                raise
+            except (BrokerError, ConnectionLostError, RequestTimedOutError, BrokerUnreachableError) as error:
+                if self._closed or (isinstance(error, BrokerError) and not error.retriable):
+                    raise
+                if self.metadata.updated_ms is None:
+                    raise
+                self.metadata.stale = self.metadata.stale or not isinstance(error, BrokerError)
+                delay_ms = self._backoff.delay_ms(failures, self.io.rng)
+                if deadline.left_ms <= delay_ms:
+                    raise
+                logger.debug("trying again in %d ms: %s", delay_ms, error)
+            failures += 1
+            await self.io.pause(delay_ms)
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    async def any_connection(self) -> Connection:
+        """A connection to some broker: one that is open, else a known broker's, else a bootstrap address's."""
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        known = list(self.metadata.brokers)
+        if known:
+            first = self.io.rng.randbelow(len(known))
+            for node_id in known[first:] + known[:first]:
+                try:
+                    return await self.connection(node_id)
+                except (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError) as error:
+                    logger.debug("broker %d: %s", node_id, error)
+        return await self._bootstrap_connection()
+
+    async def connection(self, node_id: int) -> Connection:
+        """The connection to a broker of the cluster, made when there is none."""
+        connection = self._connections.get(node_id)
+        if connection is not None and not connection.closed:
+            return connection
+        async with self._connecting.setdefault(node_id, self.io.exclusion()):
+            connection = self._connections.get(node_id)
+            if connection is not None and not connection.closed:
+                return connection
+            node = self.metadata.brokers.get(node_id)
+            if node is None:
+                raise BrokerUnreachableError(f"broker {node_id} is not in the cluster; it may be down")
+            return await self._connect(node_id, node.address)
+
+    async def _bootstrap_connection(self) -> Connection:
+        errors: list[ClientError] = []
+        async with self._connecting.setdefault(_BOOTSTRAP_NODE, self.io.exclusion()):
+            connection = self._connections.get(_BOOTSTRAP_NODE)
+            if connection is not None and not connection.closed:
+                return connection
+            for address in self.options.bootstrap:
+                try:
+                    return await self._connect(_BOOTSTRAP_NODE, address)
+                except (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError) as error:
+                    errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        raise BrokerUnreachableError("; ".join(str(error) for error in errors))
+
+    async def _connect(self, node_id: int, address: Address) -> Connection:
+        if self._closed:
+            raise ConnectionLostError("this client is closed")
+        connection = await self.io.connect(address, self.options)
+        self._connections[node_id] = connection
+        return connection
+
+    # --- metadata ---------------------------------------------------------------------------------------------------
+
+    async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, ErrorCode]:
+        """Ask for brokers and these topics (None: all); the topics that came with an error.
+
+        `create` lets the broker create topics that do not exist, where it is configured to.
+        """
+        wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        response = await self.ask_any(request, MetadataResponse)
+        if response.error_code:
+            raise broker_error(response.error_code, "asking for the cluster's metadata")
+        return self.metadata.update(response, self.io.clock.monotonic_ms(), all_topics=topics is None)
+
+    async def topic(self, name: str, deadline: Deadline, *, create: bool = False) -> TopicMetadata:
+        """What is known of a topic; asked for when nothing is, or what is known is old.
+
+        Raises TopicNotFoundError when it does not exist and, with `create`, has not appeared within a few seconds.
+        """
+        known = self.metadata.topics.get(name)
+        if known is not None and not self._is_old():
+            return known
+        appears = self.deadline(min(TOPIC_APPEARS_WITHIN_MS, deadline.left_ms))
+
+        async def attempt() -> TopicMetadata:
+            code = (await self.refresh((name,), create=create)).get(name)
+            if code in _TOPIC_NOT_THERE and (not create or appears.passed):
+                raise TopicNotFoundError(name)
+            if code is not None:
+                raise broker_error(code, f"topic {name!r}")
+            return self.metadata.topics[name]
+
+        return await self.retrying(attempt, deadline)
+
+    async def leader(self, topic_partition: TopicPartition, deadline: Deadline) -> PartitionMetadata:
+        """The partition with a leader that is a broker of the cluster.
+
+        Raises TopicNotFoundError; BrokerError LEADER_NOT_AVAILABLE when it has had no leader until the deadline.
+        """
+
+        async def attempt() -> PartitionMetadata:
+            partition = self.metadata.leader(topic_partition)
+            if partition is not None and not self._is_old():
+                return partition
+            self.metadata.forget_topic(topic_partition.topic)
+            topic = await self.topic(topic_partition.topic, deadline)
+            if topic.partition(topic_partition.partition) is None:
+                raise TopicNotFoundError(topic_partition.topic, topic_partition.partition)
+            partition = self.metadata.leader(topic_partition)
+            if partition is None:
+                self.metadata.forget_topic(topic_partition.topic)
+                raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
+            return partition
+
+        return await self.retrying(attempt, deadline)
+
+    def _is_old(self) -> bool:
+        updated_ms = self.metadata.updated_ms
+        if updated_ms is None or self.metadata.stale:
+            return True
+        return self.io.clock.monotonic_ms() - updated_ms > self.options.metadata_max_age_ms
+
+    # --- coordinators -----------------------------------------------------------------------------------------------
+
+    async def coordinator(self, group_id: str) -> int:
+        """The broker that coordinates a group; one attempt. Raises BrokerError COORDINATOR_NOT_AVAILABLE and others."""
+        known = self._coordinators.get(group_id)
+        if known is not None and known in self.metadata.brokers:
+            return known
+        request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=(group_id,))
+        response = await self.ask_any(request, FindCoordinatorResponse)
+        found = next((each for each in response.coordinators if each.key == group_id), None)
+        if found is None or found.error_code:
+            code = found.error_code if found is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            message = found.error_message if found is not None else None
+            raise broker_error(code, f"finding the coordinator of group {group_id!r}", message)
+        if found.node_id not in self.metadata.brokers:
+            await self.refresh(())
+        self._coordinators[group_id] = found.node_id
+        return found.node_id
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """The coordinator was seen to have moved or gone: look for it before the next request."""
+        self._coordinators.pop(group_id, None)

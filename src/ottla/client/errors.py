@@ -1,0 +1,95 @@
+"""What can go wrong between a client and its brokers.
+
+Every message is one line written for the person who runs the client: what happened, where, and what to do next.
+"""
+
+from ottla.model.error_code import ErrorCode
+
+
+class ClientError(Exception):
+    """The root of every error this package raises."""
+
+
+class InvalidOptionError(ClientError, ValueError):
+    """An option, an address or an argument is not usable; nothing was sent."""
+
+
+class BrokerUnreachableError(ClientError):
+    """No connection could be made to any of the addresses tried."""
+
+
+class ConnectionLostError(ClientError):
+    """A connection ended while requests were unanswered; whether the broker acted on them is not known."""
+
+
+class RequestTimedOutError(ClientError):
+    """The broker accepted a request and did not answer it in time; whether it acted on it is not known."""
+
+
+class ProtocolViolationError(ClientError):
+    """The other side sent something that is not the Kafka protocol, or more of it than we allow."""
+
+
+class UnsupportedApiError(ClientError):
+    """The broker and this client have no version of an API in common."""
+
+
+class BrokerError(ClientError):
+    """The broker answered with an error code.
+
+    `code` is the protocol's number for it; `retriable` says whether the same request may succeed later.
+    """
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retriable = code.retriable
+
+
+class TopicNotFoundError(BrokerError):
+    """The topic, or the partition of it, does not exist."""
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        what = f"topic {topic!r}" if partition is None else f"partition {partition} of topic {topic!r}"
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{what} does not exist")
+        self.topic = topic
+        self.partition = partition
+
+
+class GroupNotFoundError(BrokerError):
+    """The consumer group does not exist: nobody has joined it and it has no committed offsets."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(ErrorCode.GROUP_ID_NOT_FOUND, f"consumer group {group_id!r} does not exist")
+        self.group_id = group_id
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """A position is before the first or after the last offset that the partition still has."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} of {topic}-{partition} is out of range: deleted, or not yet written",
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+def error_code(number: int) -> ErrorCode:
+    """The error code of that number; one that is newer than this client counts as `UNKNOWN_SERVER_ERROR`."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def broker_error(number: int, what: str, message: str | None = None) -> BrokerError:
+    """The exception for an error code in a response.
+
+    `what` says what was asked, in a few words; `message` is the broker's own text where the API carries one.
+    """
+    code = error_code(number)
+    reason = message or (code.name if code != ErrorCode.UNKNOWN_SERVER_ERROR else f"error code {number}")
+    return BrokerError(code, f"{what}: {reason}")
