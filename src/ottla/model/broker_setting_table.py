@@ -1,0 +1,375 @@
+"""The settings of a broker that are honoured.
+
+Names, defaults and limits are Kafka's (https://kafka.apache.org/documentation/#brokerconfigs) unless the documentation
+of a setting says it is Ottla's own; those put the unit and the limit last.
+"""
+
+from typing import Final
+
+from ottla.model.setting import (
+    INT_MAX,
+    Constraint,
+    Importance,
+    NotEmpty,
+    Range,
+    SettingDefinition,
+    SettingTable,
+    SettingType,
+    UpdateScope,
+    setting_table,
+)
+from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+_BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
+    SettingType.BOOLEAN,
+    SettingType.STRING,
+    SettingType.INT,
+    SettingType.SHORT,
+    SettingType.LONG,
+    SettingType.LIST,
+)
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+def _setting(
+    name: str,
+    kind: SettingType,
+    default: str | None,
+    constraint: Constraint | None,
+    importance: Importance,
+    documentation: str,
+) -> SettingDefinition:
+    return SettingDefinition(
+        name=name,
+        type=kind,
+        default=default,
+        documentation=documentation,
+        constraint=constraint,
+        importance=importance,
+    )
+
+
+_IDENTITY_AND_LISTENERS: Final = (
+    _setting("node.id", _INT, "1", Range(0, INT_MAX), _HIGH, "The number of this broker, unique in its cluster."),
+    _setting("broker.rack", _STRING, None, NotEmpty(), _MEDIUM, "The rack or zone this broker stands in."),
+    _setting(
+        "listeners",
+        _LIST,
+        "PLAINTEXT://:9092",
+        NotEmpty(),
+        _HIGH,
+        "Where the broker listens, as PLAINTEXT://host:port; without a host on every address, port 0 is a free one.",
+    ),
+    _setting(
+        "advertised.listeners",
+        _LIST,
+        None,
+        NotEmpty(),
+        _HIGH,
+        "The address clients are told to come to, as PLAINTEXT://host:port. When it is not set, every client is told "
+        "the address it came by.",
+    ),
+    _setting("log.dir", _STRING, "ottla-data", NotEmpty(), _HIGH, "Where data lies, when log.dirs is not set."),
+    _setting(
+        "log.dirs",
+        _LIST,
+        None,
+        NotEmpty(),
+        _HIGH,
+        "The directories the logs lie in. One is supported; the cluster's metadata lies there too.",
+    ),
+)
+
+_NETWORK: Final = (
+    _setting(
+        "connections.max.idle.ms",
+        _LONG,
+        "600000",
+        Range(-1),
+        _MEDIUM,
+        "A connection without a request for this long is closed; -1 keeps it.",
+    ),
+    _setting(
+        "max.connections",
+        _INT,
+        str(INT_MAX),
+        Range(0),
+        _MEDIUM,
+        "How many connections the broker keeps at a time; one more closes the one that has been idle longest.",
+    ),
+    _setting(
+        "max.connections.per.ip",
+        _INT,
+        str(INT_MAX),
+        Range(0),
+        _MEDIUM,
+        "How many connections one address may keep; one more is closed at once.",
+    ),
+    _setting(
+        "queued.max.request.bytes",
+        _LONG,
+        "-1",
+        Range(-1),
+        _MEDIUM,
+        "How many bytes of requests may be in memory; above, no connection is read until some are done. -1 sets the "
+        "limit from the memory of the machine.",
+    ),
+    _setting("socket.listen.backlog.size", _INT, "50", Range(1), _MEDIUM, "How many connections may wait for accept."),
+    _setting(
+        "socket.receive.buffer.bytes", _INT, "102400", Range(-1), _HIGH, "SO_RCVBUF of connections; -1 leaves it."
+    ),
+    _setting(
+        "socket.request.max.bytes",
+        _INT,
+        "104857600",
+        Range(1),
+        _HIGH,
+        "The largest request that is read; a larger one closes its connection.",
+    ),
+    _setting("socket.send.buffer.bytes", _INT, "102400", Range(-1), _HIGH, "SO_SNDBUF of connections; -1 leaves it."),
+)
+
+_TOPICS: Final = (
+    _setting(
+        "auto.create.topics.enable",
+        _BOOLEAN,
+        "true",
+        None,
+        _HIGH,
+        "Whether a topic that is asked for and not there is created, when the client allows it too.",
+    ),
+    _setting(
+        "default.replication.factor",
+        _INT,
+        "1",
+        Range(1),
+        _MEDIUM,
+        "How many replicas a topic has that was created without saying so.",
+    ),
+    _setting("delete.topic.enable", _BOOLEAN, "true", None, _HIGH, "Whether topics can be deleted."),
+    _setting(
+        "max.request.partition.size.limit",
+        _INT,
+        "2000",
+        Range(1),
+        _MEDIUM,
+        "How many partitions one answer to DescribeTopicPartitions holds at most; the client asks on for more.",
+    ),
+    _setting(
+        "num.partitions",
+        _INT,
+        "1",
+        Range(1),
+        _MEDIUM,
+        "How many partitions a topic has that was created without saying so.",
+    ),
+    _setting(
+        "partitions.per.broker.max",
+        _INT,
+        "50000",
+        Range(1),
+        _LOW,
+        "How many replicas one broker holds at most, so that one client cannot use up its memory and open files. "
+        "Ottla's own.",
+    ),
+    _setting(
+        "partitions.per.request.max",
+        _INT,
+        "10000",
+        Range(1),
+        _LOW,
+        "How many partitions one request creates at most, which bounds how long a change of the metadata takes. "
+        "Ottla's own; the number is the one Kafka has built in.",
+    ),
+)
+
+_LOG: Final = (
+    _setting(
+        "log.flush.before.ack",
+        _BOOLEAN,
+        "true",
+        None,
+        _HIGH,
+        "Whether acks=all is acknowledged, and a record shown to consumers, only once it is on disk. With false, as "
+        "in Kafka, once it is written: a power cut may take it back. Ottla's own.",
+    ),
+    _setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        _INT,
+        "60000",
+        Range(1),
+        _HIGH,
+        "How often is noted up to where the logs are on disk; recovery reads from there.",
+    ),
+    _setting(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        "60000",
+        Range(1),
+        _HIGH,
+        "How often the first offset of each log is noted.",
+    ),
+    _setting(
+        "log.retention.check.interval.ms",
+        _LONG,
+        "300000",
+        Range(1),
+        _MEDIUM,
+        "How often is looked for segments that may be deleted.",
+    ),
+    _setting(
+        "log.retention.hours",
+        _INT,
+        "168",
+        Range(-1),
+        _HIGH,
+        "How many hours records are kept, when neither log.retention.minutes nor log.retention.ms is set.",
+    ),
+    _setting(
+        "log.retention.minutes",
+        _INT,
+        None,
+        Range(-1),
+        _HIGH,
+        "How many minutes records are kept, when log.retention.ms is not set.",
+    ),
+    _setting(
+        "log.roll.hours",
+        _INT,
+        "168",
+        Range(1),
+        _HIGH,
+        "The age in hours at which a segment is closed, when log.roll.ms is not set.",
+    ),
+    _setting(
+        "producer.id.expiration.ms",
+        _INT,
+        "86400000",
+        Range(1),
+        _LOW,
+        "How long the last batches of an idempotent producer that fell silent are remembered.",
+    ),
+    _setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _LONG,
+        "5000",
+        Range(1),
+        _HIGH,
+        "How often the high watermarks are noted on disk.",
+    ),
+)
+
+_FETCH: Final = (
+    _setting(
+        "fetch.max.bytes",
+        _INT,
+        "57671680",
+        Range(1024),
+        _MEDIUM,
+        "The most one answer to Fetch holds, whatever the client asks for; one batch always fits.",
+    ),
+    _setting(
+        "max.incremental.fetch.session.cache.slots",
+        _INT,
+        "1000",
+        Range(0),
+        _MEDIUM,
+        "How many clients may send only what changed since their last Fetch (KIP-227); others send all of it.",
+    ),
+)
+
+_GROUPS: Final = (
+    _setting(
+        "group.initial.rebalance.delay.ms",
+        _INT,
+        "3000",
+        Range(0),
+        _MEDIUM,
+        "How long an empty group waits for more members after the first has joined, so that it rebalances once.",
+    ),
+    _setting(
+        "group.max.session.timeout.ms", _INT, "1800000", Range(1), _MEDIUM, "The longest session a member may have."
+    ),
+    _setting("group.max.size", _INT, str(INT_MAX), Range(1), _MEDIUM, "How many members a group has at most."),
+    _setting("group.min.session.timeout.ms", _INT, "6000", Range(1), _MEDIUM, "A member's shortest session."),
+    _setting(
+        "offset.metadata.max.bytes", _INT, "4096", Range(0), _HIGH, "How much text may be stored with an offset commit."
+    ),
+    _setting(
+        "offsets.commit.timeout.ms", _INT, "5000", Range(1), _HIGH, "How long a commit may wait until it is durable."
+    ),
+    _setting(
+        "offsets.retention.check.interval.ms",
+        _LONG,
+        "600000",
+        Range(1),
+        _HIGH,
+        "How often is looked for committed offsets that expired.",
+    ),
+    _setting(
+        "offsets.retention.minutes",
+        _INT,
+        "10080",
+        Range(1),
+        _HIGH,
+        "How long the offsets of a group without members are kept.",
+    ),
+    _setting(
+        "offsets.topic.num.partitions",
+        _INT,
+        "50",
+        Range(1),
+        _HIGH,
+        "How many partitions the topic of committed offsets has; not to be changed once it is there.",
+    ),
+    _setting(
+        "offsets.topic.replication.factor",
+        _SHORT,
+        "3",
+        Range(1),
+        _HIGH,
+        "How many replicas the topic of committed offsets has; fewer when there are fewer brokers.",
+    ),
+    _setting(
+        "offsets.topic.segment.bytes",
+        _INT,
+        "104857600",
+        Range(1),
+        _HIGH,
+        "The segment size of the topic of committed offsets; small, so that it is compacted and loaded fast.",
+    ),
+)
+
+_DESCRIBED: Final = frozenset({"log.retention.minutes", "log.retention.hours", "log.roll.hours"})
+"""Synonyms with another unit than the topic's setting; they have a definition of their own above."""
+
+
+def _topic_defaults() -> list[SettingDefinition]:
+    """The broker settings that give topics their default under another name."""
+    definitions = []
+    for topic_name, synonyms in BROKER_SYNONYMS.items():
+        topic_setting = TOPIC_SETTINGS[topic_name]
+        for synonym in synonyms:
+            if synonym.name in _DESCRIBED:
+                continue
+            has_other_unit = len(synonyms) > 1
+            definitions.append(
+                SettingDefinition(
+                    name=synonym.name,
+                    type=topic_setting.type,
+                    default=None if has_other_unit else topic_setting.default,
+                    documentation=f"For topics without a {topic_name} of their own. {topic_setting.documentation}",
+                    constraint=topic_setting.constraint,
+                    importance=_HIGH,
+                    scope=UpdateScope.CLUSTER_WIDE,
+                )
+            )
+    return definitions
+
+
+BROKER_SETTINGS: Final[SettingTable] = setting_table(
+    (*_IDENTITY_AND_LISTENERS, *_NETWORK, *_TOPICS, *_LOG, *_FETCH, *_GROUPS, *_topic_defaults())
+)
+
+ALIASES: Final = {"broker.id": "node.id"}
+"""Old names of settings; they are taken for the new ones."""

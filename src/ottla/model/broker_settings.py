@@ -1,0 +1,137 @@
+"""The settings a broker was started with: what is said in a file or on the command line, checked, over the defaults."""
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ottla.model.broker_setting_table import ALIASES, BROKER_SETTINGS
+from ottla.model.endpoint import Endpoint, parse_endpoint
+from ottla.model.foreign_settings import ignored_reason, refused_reason
+from ottla.model.setting import InvalidSettingError, SettingValue
+from ottla.model.topic_settings import effective_topic_settings
+
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+
+class BrokerSettings:
+    """Immutable. `settings["log.flush.before.ack"]` is the typed value, set or default.
+
+    >>> settings = BrokerSettings({"broker.id": "7"})
+    >>> settings["node.id"], settings["num.partitions"], settings.is_set("num.partitions")
+    (7, 1, False)
+    """
+
+    __slots__ = ("_explicit", "_values", "warnings")
+
+    def __init__(self, given: Mapping[str, str] = _NO_SETTINGS) -> None:
+        """Check every setting. Raises InvalidSettingError with one line that names the setting and says what to do."""
+        explicit: dict[str, str] = {}
+        warnings: list[str] = []
+        for name, text in given.items():
+            known_name = ALIASES.get(name, name)
+            if known_name in BROKER_SETTINGS:
+                if known_name != name and known_name in given:
+                    raise InvalidSettingError(f"{name} is the old name of {known_name}: give only {known_name}")
+                explicit[known_name] = text
+                continue
+            reason = ignored_reason(name, text)
+            if reason is None:
+                raise InvalidSettingError(_refusal(name, text))
+            warnings.append(f"{name} is passed over: {reason}")
+        self._explicit = MappingProxyType(explicit)
+        self._values = {
+            name: definition.parse(explicit[name]) if name in explicit else definition.default_value
+            for name, definition in BROKER_SETTINGS.items()
+        }
+        self.warnings = tuple(warnings)
+        """One line for each setting of Kafka's that was passed over."""
+        self._check_together()
+
+    def __getitem__(self, name: str) -> SettingValue:
+        """The typed value; KeyError for a name that is no broker setting."""
+        return self._values[name]
+
+    @property
+    def explicit(self) -> Mapping[str, str]:
+        """What was set, as text, without the defaults."""
+        return self._explicit
+
+    def is_set(self, name: str) -> bool:
+        """Whether the setting was given, be it with its default."""
+        return name in self._explicit
+
+    def integer(self, name: str) -> int:
+        """The value of an INT, SHORT or LONG setting."""
+        value = self._values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """The value of a BOOLEAN setting."""
+        value = self._values[name]
+        assert isinstance(value, bool), name
+        return value
+
+    def text(self, name: str) -> str | None:
+        """The value of a STRING setting."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str), name
+        return value
+
+    @property
+    def node_id(self) -> int:
+        """The number of this broker."""
+        return self.integer("node.id")
+
+    @property
+    def data_directory(self) -> str:
+        """Where the logs and the metadata lie: `log.dirs`, else `log.dir`."""
+        directories = self._values["log.dirs"]
+        if isinstance(directories, tuple):
+            return directories[0]
+        directory = self.text("log.dir")
+        assert directory is not None
+        return directory
+
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        """Where the broker listens."""
+        return self._endpoints("listeners")
+
+    @property
+    def advertised_listener(self) -> Endpoint | None:
+        """The address all clients are told, or None when each is told the one it came by."""
+        endpoints = self._endpoints("advertised.listeners")
+        return endpoints[0] if endpoints else None
+
+    def topic_defaults(self) -> dict[str, str]:
+        """Every topic setting with the value a topic has that sets nothing itself, as text."""
+        return effective_topic_settings({}, self._explicit)
+
+    def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
+        value = self._values[name]
+        return tuple(parse_endpoint(text) for text in value) if isinstance(value, tuple) else ()
+
+    def _check_together(self) -> None:
+        """What no setting can check alone."""
+        directories = self._values["log.dirs"]
+        if isinstance(directories, tuple) and len(directories) > 1:
+            raise InvalidSettingError("log.dirs names several directories: one is supported, yet")
+        if not self.listeners:
+            raise InvalidSettingError("listeners is empty: write PLAINTEXT://host:port")
+        if len(self._endpoints("advertised.listeners")) > 1:
+            raise InvalidSettingError("advertised.listeners names several addresses: one is supported, yet")
+        advertised = self.advertised_listener
+        if advertised is not None and (not advertised.host or advertised.host in ("0.0.0.0", "::")):  # noqa: S104
+            raise InvalidSettingError(f"advertised.listeners={advertised} names no host that a client could come to")
+        if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
+            raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+
+
+def _refusal(name: str, text: str) -> str:
+    reason = refused_reason(name)
+    if reason is not None:
+        return f"{name}={text!r} is not supported: {reason}"
+    similar = difflib.get_close_matches(name, BROKER_SETTINGS, n=1)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    return f"{name} is not a broker setting{hint}"

@@ -1,0 +1,57 @@
+"""Where a broker listens and what address it tells clients: `PLAINTEXT://host:port`."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.model.setting import InvalidSettingError
+
+PLAINTEXT: Final = "PLAINTEXT"
+PORT_MAX: Final = 65_535
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*)://(.*)", re.ASCII)
+_HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]*)\]|([^:\[\]/\s]*)):(\d{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A listener: its name, the host (empty for every address of the machine) and the port (0 for a free one)."""
+
+    host: str
+    port: int
+    listener: str = PLAINTEXT
+
+    def __str__(self) -> str:
+        """As in a `listeners` setting."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read `PLAINTEXT://host:port`; an IPv6 address stands in brackets. Raises InvalidSettingError.
+
+    >>> parse_endpoint("PLAINTEXT://[::1]:9092")
+    Endpoint(host='::1', port=9092, listener='PLAINTEXT')
+    """
+    url = _URL.fullmatch(text.strip())
+    if url is None:
+        raise InvalidSettingError(f"{text!r} is not an address: write it as PLAINTEXT://host:port")
+    listener = url[1].upper()
+    if listener != PLAINTEXT:
+        raise InvalidSettingError(f"listener {text!r} is not supported: only PLAINTEXT listeners are, yet")
+    return Endpoint(*parse_host_port(url[2]), listener)
+
+
+def parse_host_port(text: str) -> tuple[str, int]:
+    """Read `host:port`, as on a command line. Raises InvalidSettingError.
+
+    >>> parse_host_port("[::1]:9092"), parse_host_port(":0")
+    (('::1', 9092), ('', 0))
+    """
+    match = _HOST_PORT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidSettingError(f"{text!r} is not host:port (an IPv6 host is written in brackets)")
+    port = int(match[3])
+    if port > PORT_MAX:
+        raise InvalidSettingError(f"port {port} of {text!r} is above {PORT_MAX}")
+    return match[1] if match[1] is not None else match[2], port

@@ -1,0 +1,142 @@
+"""Broker settings of Kafka's that are not honoured: which may stand in a file all the same, and which must not.
+
+A setting that tunes a mechanism Ottla has in another form, or not at all, does no harm: it is passed over with a
+warning, so that a Kafka `server.properties` starts a broker. A setting that promises something the broker would not
+keep (access control, quotas, another durability) is refused.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+_THREADS: Final = "Ottla has one event loop and a log I/O thread for each data directory"
+_QUORUM: Final = "the metadata is kept by the embedded store, there is no KRaft quorum"
+_NOT_SERVED: Final = "it tunes an API that is not served yet"
+_METRICS: Final = "there are no Java metrics reporters"
+_REPLICATION: Final = "the broker does not replicate yet"
+
+IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "add.partitions.to.txn.": _NOT_SERVED,
+        "alter.log.dirs.replication.quota.": _REPLICATION,
+        "auto.include.jmx.reporter": _METRICS,
+        "auto.leader.rebalance.enable": _REPLICATION,
+        "background.threads": _THREADS,
+        "broker.heartbeat.interval.ms": _QUORUM,
+        "broker.id.generation.enable": "give node.id",
+        "broker.session.timeout.ms": _QUORUM,
+        "connection.failed.authentication.delay.ms": _NOT_SERVED,
+        "controlled.shutdown.": _REPLICATION,
+        "controller.": _QUORUM,
+        "delete.records.purgatory.": "waiting requests are found without a purge",
+        "fetch.purgatory.": "waiting requests are found without a purge",
+        "group.consumer.": _NOT_SERVED,
+        "group.coordinator.": _THREADS,
+        "group.share.": _NOT_SERVED,
+        "group.streams.": _NOT_SERVED,
+        "initial.broker.registration.timeout.ms": _QUORUM,
+        "kafka.metrics.": _METRICS,
+        "leader.imbalance.": _REPLICATION,
+        "log.cleaner.backoff.ms": _THREADS,
+        "log.cleaner.dedupe.buffer.size": _THREADS,
+        "log.cleaner.io.": _THREADS,
+        "log.cleaner.threads": _THREADS,
+        "log.dir.failure.timeout.ms": _QUORUM,
+        "metadata.": _QUORUM,
+        "metric.reporters": _METRICS,
+        "metrics.": _METRICS,
+        "num.io.threads": _THREADS,
+        "num.network.threads": _THREADS,
+        "num.recovery.threads.per.data.dir": _THREADS,
+        "num.replica.": _THREADS,
+        "offsets.load.buffer.size": _THREADS,
+        "process.roles": "every broker may be the controller",
+        "producer.purgatory.": "waiting requests are found without a purge",
+        "queued.max.requests": "queued.max.request.bytes bounds what waits",
+        "replica.": _REPLICATION,
+        "replication.quota.": _REPLICATION,
+        "request.timeout.ms": _REPLICATION,
+        "share.": _NOT_SERVED,
+        "socket.connection.setup.timeout.": _REPLICATION,
+        "telemetry.max.bytes": _NOT_SERVED,
+        "transaction.": _NOT_SERVED,
+        "transactional.id.expiration.ms": _NOT_SERVED,
+        "unstable.": "nothing unstable is served",
+    }
+)
+
+_SECURITY: Final = "connections are neither encrypted nor authenticated yet, and access is not controlled"
+_QUOTAS: Final = "there are no quotas yet"
+_TIERED: Final = "there is no tiered storage"
+_JAVA: Final = "Java classes cannot be loaded"
+_RECOMPRESS: Final = "the broker keeps records as the producer compressed them"
+
+REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "alter.config.policy.class.name": _JAVA,
+        "authorizer.": _SECURITY,
+        "client.quota.callback.": _QUOTAS,
+        "compression.": _RECOMPRESS,
+        "connections.max.reauth.ms": _SECURITY,
+        "cordoned.log.dirs": "there is one data directory",
+        "create.topic.policy.class.name": _JAVA,
+        "delegation.token.": _SECURITY,
+        "follower.replication.throttled.": _QUOTAS,
+        "leader.replication.throttled.": _QUOTAS,
+        "log.flush.interval.": "log.flush.before.ack decides when records are flushed",
+        "log.flush.scheduler.": "log.flush.before.ack decides when records are flushed",
+        "log.local.": _TIERED,
+        "log.roll.jitter.": "segments are closed by age without jitter",
+        "max.connection.creation.rate": _QUOTAS,
+        "max.connections.per.ip.overrides": "max.connections.per.ip holds for every address",
+        "principal.": _SECURITY,
+        "quota.": _QUOTAS,
+        "remote.": _TIERED,
+        "replica.selector.class": _JAVA,
+        "sasl.": _SECURITY,
+        "security.providers": _SECURITY,
+        "ssl.": _SECURITY,
+        "super.users": _SECURITY,
+        "unclean.leader.election.enable": "a replica that is not in sync never becomes the leader",
+        "zookeeper.": "the metadata is kept by the embedded store; leave it out",
+    }
+)
+
+HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "compression.type": frozenset({"producer"}),
+        "inter.broker.listener.name": frozenset({"PLAINTEXT"}),
+        "remote.log.storage.system.enable": frozenset({"false"}),
+        "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
+        "unclean.leader.election.enable": frozenset({"false"}),
+    }
+)
+"""Settings that ask for what happens anyway when they have one of these values, and are refused with any other."""
+
+PLAINTEXT_ONLY_MAP: Final = "listener.security.protocol.map"
+"""Every listener of the map must be PLAINTEXT."""
+
+
+def ignored_reason(name: str, text: str) -> str | None:
+    """Why a setting of Kafka's may be passed over; None when it may not."""
+    value = text.strip()
+    if value in HARMLESS_VALUES.get(name, ()):
+        return "this is how it is"
+    if name == PLAINTEXT_ONLY_MAP:
+        protocols = {entry.partition(":")[2].strip() for entry in value.split(",")}
+        return "every listener is PLAINTEXT" if protocols == {"PLAINTEXT"} else None
+    if refused_reason(name) is not None:
+        return None
+    return _longest(IGNORED_PREFIXES, name)
+
+
+def refused_reason(name: str) -> str | None:
+    """Why a setting of Kafka's must not be given; None for one that is unknown or may be passed over."""
+    if name in HARMLESS_VALUES or name == PLAINTEXT_ONLY_MAP:
+        return _longest(REFUSED_PREFIXES, name) or "only PLAINTEXT listeners are supported yet"
+    return _longest(REFUSED_PREFIXES, name)
+
+
+def _longest(prefixes: Mapping[str, str], name: str) -> str | None:
+    found = [prefix for prefix in prefixes if name == prefix or (prefix[-1] == "." and name.startswith(prefix))]
+    return prefixes[max(found, key=len)] if found else None

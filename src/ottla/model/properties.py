@@ -1,0 +1,96 @@
+r"""The `key=value` files that Kafka's tools read: `server.properties` and the like.
+
+The syntax is that of `java.util.Properties.load`:
+
+    # a comment, as is ! at the start of a line
+    log.dirs = /var/lib/ottla
+    listeners PLAINTEXT://:9092
+    log.cleanup.policy = compact,\
+                         delete
+    greeting = caf\u00e9
+
+A key ends at the first unescaped `=`, `:` or blank; a backslash at the end of a line joins it with the next, whose
+leading blanks are dropped; `\t \n \r \f` and `\uXXXX` are characters, any other backslash is dropped. A key that
+occurs twice has its last value.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.model.errors import InvalidInputError
+
+_BLANKS: Final = " \t\f"
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The settings of a properties file, in their order. Raises InvalidInputError for a broken `\\uXXXX`."""
+    settings: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        raw_key, raw_value = _split(line)
+        try:
+            settings[_unescape(raw_key)] = _unescape(raw_value).rstrip(_BLANKS)
+        except ValueError:
+            raise InvalidInputError(f"line {number}: a \\u must be followed by four hexadecimal digits") from None
+    return settings
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their continuations joined and comments left out, each with the number of its first line."""
+    pending = ""
+    start = 0
+    for number, physical in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        line = physical.lstrip(_BLANKS)
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            start = number
+        pending += line
+        if _ends_in_escape(pending):
+            pending = pending[:-1]
+            continue
+        yield start, pending
+        pending = ""
+    if pending:
+        yield start, pending
+
+
+def _ends_in_escape(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Key and value, both still escaped."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    value = line[end:].lstrip(_BLANKS)
+    if value and value[0] in "=:":
+        value = value[1:].lstrip(_BLANKS)
+    return line[:end], value
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    characters = []
+    index = 0
+    while index < len(text):
+        character = text[index]
+        index += 1
+        if character != "\\":
+            characters.append(character)
+            continue
+        if index == len(text):
+            break
+        escaped = text[index]
+        index += 1
+        if escaped == "u":
+            digits = text[index : index + 4]
+            if len(digits) != 4 or not digits.isalnum():
+                raise ValueError(digits)
+            characters.append(chr(int(digits, 16)))
+            index += 4
+        else:
+            characters.append(_ESCAPES.get(escaped, escaped))
+    return "".join(characters)

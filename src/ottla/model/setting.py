@@ -1,0 +1,220 @@
+"""One setting: its name, type, default, the values it allows, and what it does, in one value.
+
+The tables of settings are `ottla.model.topic_settings` and `ottla.model.broker_settings`. A value travels and is kept
+as text, as in Kafka's requests and property files; `SettingDefinition.parse` gives it its type.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+
+SettingValue = bool | int | float | str | tuple[str, ...] | None
+"""A typed value; None where a setting has neither a value nor a default."""
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class InvalidSettingError(ApiError):
+    """A setting is unknown, not supported, or has a value it does not allow. The message names it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_CONFIG, message)
+
+
+class SettingType(IntEnum):
+    """The type of a value; the numbers are those of DescribeConfigs version 3 (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class Importance(Enum):
+    """How likely it is that an operator cares."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class UpdateScope(Enum):
+    """Where a setting may be changed while the broker runs (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    """Only in the file or on the command line; takes effect at start."""
+    CLUSTER_WIDE = "cluster-wide"
+    """At any time, for one broker or as the default of all; a topic's own settings are of this kind too."""
+
+
+class Constraint(Protocol):
+    """Which values of the right type a setting allows."""
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number between two bounds, both included."""
+
+    low: float
+    high: float = LONG_MAX
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, int | float)
+        if value < self.low:
+            return f"must be at least {self.low}"
+        if value > self.high:
+            return f"must be at most {self.high}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words, or, for a list, any of them without repetition."""
+
+    choices: tuple[str, ...]
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        items = value if isinstance(value, tuple) else (value,)
+        if any(item not in self.choices for item in items):
+            return f"must be {' or '.join(self.choices)}"
+        if len(set(items)) != len(items):
+            return "must not name anything twice"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NotEmpty:
+    """A text or list with something in it."""
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        return None if value else "must not be empty"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingDefinition:
+    """A setting that is honoured."""
+
+    name: str
+    type: SettingType
+    default: str | None
+    """As text; None where there is none."""
+    documentation: str
+    """One or two sentences for the person who runs the broker."""
+    constraint: Constraint | None = None
+    importance: Importance = Importance.MEDIUM
+    scope: UpdateScope = UpdateScope.READ_ONLY
+
+    def parse(self, text: str) -> SettingValue:
+        """The typed value. Raises InvalidSettingError, which names the setting and what it allows."""
+        try:
+            value = _parse(self.type, text.strip())
+        except ValueError as error:
+            raise InvalidSettingError(f"{self.name}={text!r} is refused: {error}") from None
+        if self.constraint is not None:
+            complaint = self.constraint.complaint(value)
+            if complaint is not None:
+                raise InvalidSettingError(f"{self.name}={text!r} is refused: it {complaint}")
+        return value
+
+    @property
+    def default_value(self) -> SettingValue:
+        """The default with its type."""
+        return None if self.default is None else self.parse(self.default)
+
+
+SettingTable = Mapping[str, SettingDefinition]
+
+
+def setting_table(definitions: Iterable[SettingDefinition]) -> SettingTable:
+    """Definitions by name, sorted; a name that occurs twice is our mistake."""
+    table: dict[str, SettingDefinition] = {}
+    for definition in sorted(definitions, key=lambda each: each.name):
+        assert definition.name not in table, definition.name
+        table[definition.name] = definition
+    return MappingProxyType(table)
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """The items of a comma-separated list, trimmed; empty text is an empty list."""
+    stripped = text.strip()
+    return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
+
+
+def format_value(value: SettingValue) -> str | None:
+    """A value as text, the way Kafka writes it.
+
+    >>> format_value(True), format_value(("compact", "delete")), format_value(5)
+    ('true', 'compact,delete', '5')
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+_BITS: Final = {SettingType.SHORT: 16, SettingType.INT: 32, SettingType.LONG: 64}
+
+
+def _parse(kind: SettingType, text: str) -> SettingValue:
+    match kind:
+        case SettingType.BOOLEAN:
+            return _parse_boolean(text)
+        case SettingType.LIST:
+            return parse_list(text)
+        case SettingType.DOUBLE:
+            return _parse_double(text)
+        case SettingType.STRING:
+            return text
+        case _:
+            return _parse_integer(text, _BITS[kind])
+
+
+def _parse_boolean(text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("it must be true or false")
+
+
+def _parse_integer(text: str, bits: int) -> int:
+    digits = text.removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal()) or len(text) - len(digits) > 1:
+        raise ValueError("it must be a whole number")
+    limit = 1 << (bits - 1)
+    if len(digits) > 20 or not -limit <= int(text) < limit:
+        raise ValueError(f"it must fit in {bits} bits")
+    return int(text)
+
+
+def _parse_double(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("it must be a number") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError("it must be a number")
+    return value

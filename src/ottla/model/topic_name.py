@@ -1,0 +1,58 @@
+"""Names of topics: which are legal, which collide, and which are Ottla's own.
+
+Source: the rules of `org.apache.kafka.common.internals.Topic`, as the Kafka protocol's clients expect them.
+"""
+
+import re
+from typing import Final
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+"""A directory is named `<topic>-<partition>` and gets a suffix while it is deleted; file systems allow 255 bytes."""
+
+CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
+
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
+"""Topics that hold the state of coordinators. Clients may read them; only coordinators write."""
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate_topic_name(name: str) -> None:
+    """Refuse a name that cannot be a topic's.
+
+    Legal are 1 to 249 ASCII letters, digits, `.`, `_` and `-`, but not `.` and `..` themselves.
+    Raises ApiError INVALID_TOPIC_EXCEPTION.
+    """
+    if not name:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "a topic name must not be empty")
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"a topic name has at most {TOPIC_NAME_LENGTH_MAX} characters, this one has {len(name)}",
+        )
+    if name in (".", ".."):
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic must not be named {name!r}")
+    if _LEGAL.fullmatch(name) is None:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
+        )
+
+
+def is_internal_topic(name: str) -> bool:
+    """Whether the topic holds a coordinator's state."""
+    return name in INTERNAL_TOPICS
+
+
+def collision_key(name: str) -> str:
+    """Two topics with the same key must not exist together: metrics write both `.` and `_` as `_`.
+
+    >>> collision_key("a.b") == collision_key("a_b")
+    True
+    """
+    return name.replace(".", "_")

@@ -1,0 +1,305 @@
+"""The settings of a topic, and the broker settings they fall back on.
+
+A topic's value is the first of: its own, the broker's under one of its synonyms (set while running, for this broker or
+for all, then from the file), the default.
+
+    retention.ms  <-  log.retention.ms  <-  log.retention.minutes  <-  log.retention.hours  <-  604800000
+
+Names, defaults and limits are those of Kafka's `TopicConfig` (https://kafka.apache.org/documentation/#topicconfigs).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from ottla.model.setting import (
+    INT_MAX,
+    LONG_MAX,
+    Importance,
+    InvalidSettingError,
+    OneOf,
+    Range,
+    SettingDefinition,
+    SettingTable,
+    SettingType,
+    SettingValue,
+    UpdateScope,
+    setting_table,
+)
+
+
+class BrokerSynonym(NamedTuple):
+    """A broker setting that a topic setting falls back on, and by how much its value is multiplied."""
+
+    name: str
+    factor: int = 1
+
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+
+
+def _setting(
+    name: str,
+    kind: SettingType,
+    default: str,
+    documentation: str,
+    constraint: Range | OneOf | None = None,
+    importance: Importance = Importance.MEDIUM,
+) -> SettingDefinition:
+    return SettingDefinition(
+        name=name,
+        type=kind,
+        default=default,
+        documentation=documentation,
+        constraint=constraint,
+        importance=importance,
+        scope=UpdateScope.CLUSTER_WIDE,
+    )
+
+
+TOPIC_SETTINGS: Final[SettingTable] = setting_table(
+    (
+        _setting(
+            "cleanup.policy",
+            SettingType.LIST,
+            "delete",
+            "What becomes of old records: delete drops whole segments by age and size, compact keeps the last record "
+            "of each key, both do both, and an empty list keeps everything.",
+            OneOf(("compact", "delete")),
+        ),
+        _setting(
+            "delete.retention.ms",
+            SettingType.LONG,
+            "86400000",
+            "How long a compacted topic keeps a tombstone, so that a reader who began before it still sees the delete.",
+            Range(0),
+        ),
+        _setting(
+            "file.delete.delay.ms",
+            SettingType.LONG,
+            "60000",
+            "How long the files of a dropped segment or topic stay on disk, renamed, for readers still at them.",
+            Range(0),
+        ),
+        _setting(
+            "index.interval.bytes",
+            SettingType.INT,
+            "4096",
+            "One entry is added to the offset index for about this many bytes of log: smaller finds offsets with less "
+            "scanning and makes the index larger.",
+            Range(0),
+            Importance.LOW,
+        ),
+        _setting(
+            "max.compaction.lag.ms",
+            SettingType.LONG,
+            str(LONG_MAX),
+            "The longest time a record of a compacted topic may stay out of reach of compaction.",
+            Range(1),
+        ),
+        _setting(
+            "max.message.bytes",
+            SettingType.INT,
+            "1048588",
+            "The largest record batch, as compressed by the producer, that is accepted.",
+            Range(0),
+        ),
+        _setting(
+            "message.timestamp.after.max.ms",
+            SettingType.LONG,
+            "3600000",
+            "How far ahead of the broker's clock a record's timestamp may lie when producers set it.",
+            Range(0),
+        ),
+        _setting(
+            "message.timestamp.before.max.ms",
+            SettingType.LONG,
+            str(LONG_MAX),
+            "How far behind the broker's clock a record's timestamp may lie when producers set it.",
+            Range(0),
+        ),
+        _setting(
+            "message.timestamp.type",
+            SettingType.STRING,
+            "CreateTime",
+            "Whether records carry the producer's time (CreateTime) or the broker's at the append (LogAppendTime).",
+            OneOf(("CreateTime", "LogAppendTime")),
+        ),
+        _setting(
+            "min.cleanable.dirty.ratio",
+            SettingType.DOUBLE,
+            "0.5",
+            "A log is compacted once this share of it has not been compacted yet.",
+            Range(0, 1),
+        ),
+        _setting(
+            "min.compaction.lag.ms",
+            SettingType.LONG,
+            "0",
+            "How long a record of a compacted topic is safe from compaction.",
+            Range(0),
+        ),
+        _setting(
+            "min.insync.replicas",
+            SettingType.INT,
+            "1",
+            "How many replicas must have a record before acks=all is acknowledged; fewer in sync refuse the write.",
+            Range(1),
+        ),
+        _setting(
+            "preallocate",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether a new segment's file is given its full size at once.",
+        ),
+        _setting(
+            "retention.bytes",
+            SettingType.LONG,
+            "-1",
+            "How large a partition may grow before its oldest segments are deleted; -1 is without limit.",
+            Range(-1),
+        ),
+        _setting(
+            "retention.ms",
+            SettingType.LONG,
+            "604800000",
+            "How long records are kept before their segment may be deleted; -1 is for ever.",
+            Range(-1),
+        ),
+        _setting(
+            "segment.bytes",
+            SettingType.INT,
+            "1073741824",
+            "The size at which a segment is closed and a new one begun; deletion and compaction work on closed ones.",
+            Range(1024 * 1024, INT_MAX),
+        ),
+        _setting(
+            "segment.index.bytes",
+            SettingType.INT,
+            "10485760",
+            "The size an index may reach before its segment is closed.",
+            Range(4),
+        ),
+        _setting(
+            "segment.ms",
+            SettingType.LONG,
+            "604800000",
+            "The age at which a segment is closed even if it is not full.",
+            Range(1),
+        ),
+    )
+)
+
+BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyType(
+    {
+        "cleanup.policy": (BrokerSynonym("log.cleanup.policy"),),
+        "delete.retention.ms": (BrokerSynonym("log.cleaner.delete.retention.ms"),),
+        "file.delete.delay.ms": (BrokerSynonym("log.segment.delete.delay.ms"),),
+        "index.interval.bytes": (BrokerSynonym("log.index.interval.bytes"),),
+        "max.compaction.lag.ms": (BrokerSynonym("log.cleaner.max.compaction.lag.ms"),),
+        "max.message.bytes": (BrokerSynonym("message.max.bytes"),),
+        "message.timestamp.after.max.ms": (BrokerSynonym("log.message.timestamp.after.max.ms"),),
+        "message.timestamp.before.max.ms": (BrokerSynonym("log.message.timestamp.before.max.ms"),),
+        "message.timestamp.type": (BrokerSynonym("log.message.timestamp.type"),),
+        "min.cleanable.dirty.ratio": (BrokerSynonym("log.cleaner.min.cleanable.ratio"),),
+        "min.compaction.lag.ms": (BrokerSynonym("log.cleaner.min.compaction.lag.ms"),),
+        "min.insync.replicas": (BrokerSynonym("min.insync.replicas"),),
+        "preallocate": (BrokerSynonym("log.preallocate"),),
+        "retention.bytes": (BrokerSynonym("log.retention.bytes"),),
+        "retention.ms": (
+            BrokerSynonym("log.retention.ms"),
+            BrokerSynonym("log.retention.minutes", MINUTE_MS),
+            BrokerSynonym("log.retention.hours", HOUR_MS),
+        ),
+        "segment.bytes": (BrokerSynonym("log.segment.bytes"),),
+        "segment.index.bytes": (BrokerSynonym("log.index.size.max.bytes"),),
+        "segment.ms": (BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
+    }
+)
+
+
+class UnsupportedSetting(NamedTuple):
+    """A topic setting of Kafka's that does nothing here: only its default is accepted, so nobody is misled."""
+
+    default: str
+    reason: str
+
+
+_TIERED: Final = "there is no tiered storage"
+_THROTTLE: Final = "replication is not throttled"
+_RECOMPRESS: Final = "the broker keeps records as the producer compressed them"
+_FLUSH: Final = "log.flush.before.ack of the broker decides when records are flushed"
+
+UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingProxyType(
+    {
+        "compression.gzip.level": UnsupportedSetting("-1", _RECOMPRESS),
+        "compression.lz4.level": UnsupportedSetting("9", _RECOMPRESS),
+        "compression.type": UnsupportedSetting("producer", _RECOMPRESS),
+        "compression.zstd.level": UnsupportedSetting("3", _RECOMPRESS),
+        "flush.messages": UnsupportedSetting(str(LONG_MAX), _FLUSH),
+        "flush.ms": UnsupportedSetting(str(LONG_MAX), _FLUSH),
+        "follower.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
+        "leader.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
+        "local.retention.bytes": UnsupportedSetting("-2", _TIERED),
+        "local.retention.ms": UnsupportedSetting("-2", _TIERED),
+        "remote.log.copy.disable": UnsupportedSetting("false", _TIERED),
+        "remote.log.delete.on.disable": UnsupportedSetting("false", _TIERED),
+        "remote.storage.enable": UnsupportedSetting("false", _TIERED),
+        "segment.jitter.ms": UnsupportedSetting("0", "segments are closed by age without jitter"),
+        "unclean.leader.election.enable": UnsupportedSetting(
+            "false", "a replica that is not in sync never becomes the leader"
+        ),
+    }
+)
+
+
+def validate_topic_setting(name: str, text: str) -> bool:
+    """Check one setting of a topic; whether there is anything to keep.
+
+    False for a setting of Kafka's that is not supported but is given its default, which asks for what happens anyway.
+    Raises InvalidSettingError, which names the setting, for an unknown one, an unsupported one and a bad value.
+    """
+    definition = TOPIC_SETTINGS.get(name)
+    if definition is not None:
+        definition.parse(text)
+        return True
+    unsupported = UNSUPPORTED_TOPIC_SETTINGS.get(name)
+    if unsupported is None:
+        raise InvalidSettingError(f"{name} is not a topic setting")
+    if text.strip() != unsupported.default:
+        raise InvalidSettingError(
+            f"{name}={text!r} is not supported: {unsupported.reason}; leave it at {unsupported.default!r}"
+        )
+    return False
+
+
+def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:
+    """The value of a topic setting that the topic does not set itself.
+
+    `broker_settings` holds what is set on the broker, in whatever way, without the defaults.
+    """
+    for synonym in BROKER_SYNONYMS[name]:
+        text = broker_settings.get(synonym.name)
+        if text is not None:
+            return _scaled(text, synonym.factor)
+    default = TOPIC_SETTINGS[name].default
+    assert default is not None
+    return default
+
+
+def effective_topic_settings(own: Mapping[str, str], broker_settings: Mapping[str, str]) -> dict[str, str]:
+    """Every topic setting with the value that holds, as text, sorted by name."""
+    return {name: own[name] if name in own else topic_default(name, broker_settings) for name in TOPIC_SETTINGS}
+
+
+def typed_topic_settings(effective: Mapping[str, str]) -> dict[str, SettingValue]:
+    """The same with types."""
+    return {name: TOPIC_SETTINGS[name].parse(text) for name, text in effective.items()}
+
+
+def _scaled(text: str, factor: int) -> str:
+    if factor == 1:
+        return text
+    number = int(text)
+    return str(number * factor if number >= 0 else -1)
