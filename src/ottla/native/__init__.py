@@ -6,6 +6,7 @@ the GIL: nobody may change or resize a buffer until the call that was given it r
 
 from ottla.native._kernel import (
     BatchInfo,
+    LogIo,
     assign_offsets,
     build_batch,
     crc32c,
@@ -17,6 +18,7 @@ from ottla.native._kernel import (
 
 __all__ = [
     "BatchInfo",
+    "LogIo",
     "assign_offsets",
     "build_batch",
     "crc32c",

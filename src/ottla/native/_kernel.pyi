@@ -1,6 +1,7 @@
 """Types of the Rust kernel. Every function raises a class of `ottla.native.errors` for bytes that are not what they claim."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import final
 
 from typing_extensions import Buffer
@@ -124,3 +125,75 @@ def decode_records(
     may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by `position` how far `data` can be
     decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
     """
+
+# The log I/O thread.
+
+@final
+class LogIo:
+    """The thread that writes the logs of one data directory, off the event loop and without the GIL.
+
+        handle = io.create("/data/t-0/00000000000000000000.log")
+        io.append(handle, 0, batch, token, io.WRITTEN | io.SYNC)
+        io.submit()
+        # when io.fileno() is readable:
+        for token, stage, errno in io.completions(): ...
+
+    What is waiting when the thread looks is one group: neighbours in a file go out in one `pwritev`, reported as WRITTEN; then
+    each file that any append of the group wants durable is synced once, reported as SYNC, after the directory that names it
+    if that is new. Completions of one file come in the order of submission, and files are synced in the order of their handles.
+    A file that nobody syncs is handed to the disk every `early_write_back_bytes`, so that little dirty memory gathers.
+
+    The first operation that fails ends the work: it and everything after it completes with its errno, and nothing is tried
+    again, because after a failed sync nobody knows what is on disk. Calls do not block, except `close`.
+    """
+
+    FAILURE: int
+    WRITTEN: int
+    SYNC: int
+    CLOSED: int
+
+    def __new__(cls, *, open_files_max: int = 1024, early_write_back_bytes: int = 8 << 20) -> LogIo: ...
+    def fileno(self) -> int:
+        """A descriptor that is readable when there are completions."""
+
+    def create(self, path: str) -> int:
+        """A handle for a file, which is created when it is missing; what it holds stays. Handles only grow."""
+
+    def append(self, handle: int, position: int, data: Buffer, token: object | None, flags: int) -> None:
+        """Write `data` at `position`; `flags`: WRITTEN and SYNC, or 0, say what is wanted and completes with `token`.
+
+        `data` is held, and must stay as it is, until its first completion. Without a token nothing is reported.
+        """
+
+    def sync(self, handle: int, token: object | None = None) -> None:
+        """Make what was appended to a file before durable; completes as SYNC."""
+
+    def close_handle(self, handle: int, token: object | None = None) -> None:
+        """Forget a file once everything before is done; completes as CLOSED. The handle is not to be used afterwards."""
+
+    def submit(self) -> None:
+        """Give everything asked for since the last call to the thread, as one group or a part of one."""
+
+    def completions(self) -> list[tuple[object | None, int, int]]:
+        """What was completed since the last call: token, stage, errno (0: done).
+
+        The first failure is also told as `(None, FAILURE, errno)`, whoever waits for it.
+        """
+
+    def close(self) -> None:
+        """Submit, do everything that is queued, and end the thread. BLOCKING. Completions can still be fetched."""
+
+    @property
+    def failure(self) -> tuple[str, Path, int] | None:
+        """The first failure: what was tried, on which file, errno."""
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes appended and not yet written."""
+    @property
+    def written_bytes(self) -> int: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def write_calls(self) -> int: ...
+    @property
+    def sync_calls(self) -> int: ...

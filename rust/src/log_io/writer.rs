@@ -1,0 +1,297 @@
+//! The thread: takes what has been submitted as one group, writes it, reports it, syncs it, reports that.
+//!
+//! ```text
+//! event loop    append append append submit            append append submit        completions
+//!                                      |                              |                 ^
+//! thread                               +-> write  sync ............   +-> write  sync   |
+//!                                              |      |                                 |
+//!                                              +------+-- WRITTEN, SYNCED --------------+
+//! ```
+//!
+//! While one group syncs the next one gathers: the slower the disk, the larger the groups.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+
+use super::file_table::FileTable;
+use super::group::{Group, run_length};
+use super::notifier::Notifier;
+use super::operation::{
+    Append, Completion, Failure, Handle, Operation, Payload, STAGE_CLOSED, STAGE_FAILURE,
+    STAGE_SYNCED, STAGE_WRITTEN,
+};
+use super::system::BUFFERS_PER_WRITE_MAX;
+
+/// What the thread has done so far.
+#[derive(Default)]
+pub struct Counters {
+    pub groups: AtomicU64,
+    pub write_calls: AtomicU64,
+    pub sync_calls: AtomicU64,
+    pub written_bytes: AtomicU64,
+    /// Bytes submitted or gathered and not yet written.
+    pub queued_bytes: AtomicU64,
+}
+
+struct Queue<T, P> {
+    operations: Vec<Operation<T, P>>,
+    closing: bool,
+}
+
+/// What the event loop and the thread share.
+pub struct Shared<T, P> {
+    queue: Mutex<Queue<T, P>>,
+    work: Condvar,
+    completions: Mutex<Vec<Completion<T, P>>>,
+    pub notifier: Notifier,
+    pub counters: Counters,
+    pub failure: OnceLock<Failure>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The data is a list that is only pushed to and taken whole: it is sound even after a panic.
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl<T: Send, P: Payload> Shared<T, P> {
+    /// Nothing queued, nothing done.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Shared {
+            queue: Mutex::new(Queue {
+                operations: Vec::new(),
+                closing: false,
+            }),
+            work: Condvar::new(),
+            completions: Mutex::new(Vec::new()),
+            notifier: Notifier::new()?,
+            counters: Counters::default(),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Hand operations to the thread.
+    pub fn submit(&self, operations: &mut Vec<Operation<T, P>>) {
+        let mut queue = lock(&self.queue);
+        if queue.operations.is_empty() {
+            std::mem::swap(&mut queue.operations, operations);
+        } else {
+            queue.operations.append(operations);
+        }
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    /// Have the thread end once the queue is empty.
+    pub fn close(&self) {
+        lock(&self.queue).closing = true;
+        self.work.notify_one();
+    }
+
+    /// Everything that was completed since the last call, in order.
+    pub fn completions(&self) -> Vec<Completion<T, P>> {
+        let mut completions = lock(&self.completions);
+        if completions.is_empty() {
+            return Vec::new();
+        }
+        self.notifier.clear();
+        std::mem::take(&mut *completions)
+    }
+
+    fn next_group(&self) -> Option<Vec<Operation<T, P>>> {
+        let mut queue = lock(&self.queue);
+        while queue.operations.is_empty() {
+            if queue.closing {
+                return None;
+            }
+            queue = self
+                .work
+                .wait(queue)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        Some(std::mem::take(&mut queue.operations))
+    }
+
+    fn report(&self, new: &mut Vec<Completion<T, P>>) {
+        if new.is_empty() {
+            return;
+        }
+        let mut completions = lock(&self.completions);
+        let was_empty = completions.is_empty();
+        completions.append(new);
+        if was_empty {
+            self.notifier.notify();
+        }
+    }
+}
+
+/// The thread's own state.
+pub struct Writer<T, P> {
+    shared: Arc<Shared<T, P>>,
+    files: FileTable,
+    done: Vec<Completion<T, P>>,
+}
+
+impl<T: Send, P: Payload> Writer<T, P> {
+    /// A writer over `files`.
+    pub fn new(shared: Arc<Shared<T, P>>, files: FileTable) -> Self {
+        Writer {
+            shared,
+            files,
+            done: Vec::new(),
+        }
+    }
+
+    /// Work until the queue is closed and empty.
+    pub fn run(mut self) {
+        while let Some(operations) = self.shared.next_group() {
+            self.shared.counters.groups.fetch_add(1, Ordering::Relaxed);
+            self.carry_out(Group::plan(operations));
+        }
+    }
+
+    fn carry_out(&mut self, group: Group<T, P>) {
+        let Group {
+            creates,
+            appends,
+            mut syncs,
+            closes,
+        } = group;
+        for (handle, path) in creates {
+            self.unless_failed(|files| files.create(handle, path));
+        }
+        let written_count = self.write_runs(&appends, &syncs);
+        let mut synced = Vec::new();
+        for (index, append) in appends.into_iter().enumerate() {
+            if let Some(token) = append.synced {
+                synced.push((append.handle, token));
+            }
+            let errno = if index < written_count {
+                0
+            } else {
+                self.errno()
+            };
+            let payload = Some(append.payload);
+            self.done.push(Completion {
+                token: append.written,
+                stage: STAGE_WRITTEN,
+                errno,
+                payload,
+            });
+        }
+        self.report();
+        for (handle, token) in synced {
+            syncs.entry(handle).or_default().push(token);
+        }
+        if syncs.len() > 1 {
+            for &handle in syncs.keys() {
+                self.unless_failed(|files| files.start_write_back(handle));
+            }
+        }
+        for (handle, tokens) in syncs {
+            self.shared
+                .counters
+                .sync_calls
+                .fetch_add(1, Ordering::Relaxed);
+            self.unless_failed(|files| files.sync(handle));
+            let errno = self.errno();
+            let completions = tokens
+                .into_iter()
+                .map(|token| (Some(token), STAGE_SYNCED, errno));
+            self.done
+                .extend(completions.map(|(token, stage, errno)| Completion {
+                    token,
+                    stage,
+                    errno,
+                    payload: None,
+                }));
+            self.report();
+        }
+        for (handle, token) in closes {
+            self.files.close(handle);
+            if token.is_some() {
+                self.done.push(Completion {
+                    token,
+                    stage: STAGE_CLOSED,
+                    errno: self.errno(),
+                    payload: None,
+                });
+            }
+        }
+        self.report();
+    }
+
+    /// Write run after run until one fails; returns how many of `appends` are in their files.
+    fn write_runs(&mut self, appends: &[Append<T, P>], syncs: &BTreeMap<Handle, Vec<T>>) -> usize {
+        let mut written_count = 0;
+        let mut written_bytes = 0;
+        while written_count < appends.len() && self.shared.failure.get().is_none() {
+            let rest = &appends[written_count..];
+            let run = &rest[..run_length(rest, BUFFERS_PER_WRITE_MAX)];
+            let buffers: Vec<&[u8]> = run.iter().map(|append| append.payload.bytes()).collect();
+            let (handle, position) = (run[0].handle, run[0].position);
+            let mut calls = 0;
+            let synced = syncs.contains_key(&handle);
+            self.unless_failed(|files| {
+                calls = files.write(handle, position, &buffers)?;
+                if synced {
+                    Ok(())
+                } else {
+                    files.write_back_when_due(handle)
+                }
+            });
+            if self.shared.failure.get().is_none() {
+                self.shared
+                    .counters
+                    .write_calls
+                    .fetch_add(calls, Ordering::Relaxed);
+                written_count += run.len();
+                written_bytes += buffers
+                    .iter()
+                    .map(|buffer| buffer.len() as u64)
+                    .sum::<u64>();
+            }
+        }
+        let all_bytes = appends
+            .iter()
+            .map(|append| append.payload.bytes().len() as u64)
+            .sum();
+        self.shared
+            .counters
+            .queued_bytes
+            .fetch_sub(all_bytes, Ordering::Relaxed);
+        self.shared
+            .counters
+            .written_bytes
+            .fetch_add(written_bytes, Ordering::Relaxed);
+        written_count
+    }
+
+    /// Do something to the files, unless something failed before: after that nothing is tried again.
+    fn unless_failed(&mut self, action: impl FnOnce(&mut FileTable) -> Result<(), Failure>) {
+        if self.shared.failure.get().is_some() {
+            return;
+        }
+        if let Err(failure) = action(&mut self.files) {
+            let errno = failure.errno;
+            // Only this thread sets it, and it was not set a moment ago.
+            let _ = self.shared.failure.set(failure);
+            self.done.push(Completion {
+                token: None,
+                stage: STAGE_FAILURE,
+                errno,
+                payload: None,
+            });
+        }
+    }
+
+    fn errno(&self) -> i32 {
+        self.shared.failure.get().map_or(0, |failure| failure.errno)
+    }
+
+    fn report(&mut self) {
+        self.shared.report(&mut self.done);
+    }
+}
