@@ -1,8 +1,8 @@
 """Types of the Rust kernel. Every function raises a class of `ottla.native.errors` for bytes that are not what they claim."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, Protocol, Self, final
 
 from typing_extensions import Buffer
 
@@ -197,3 +197,83 @@ class LogIo:
     def write_calls(self) -> int: ...
     @property
     def sync_calls(self) -> int: ...
+
+# Kafka messages. `ottla.protocol` is the way to use these.
+
+@final
+class MessageCodec:
+    """One message in one version. May be used from many threads."""
+
+    def __new__(cls, name: str, flexible: bool, root: StructDescription) -> Self:
+        """`name` is what errors call the message. Raises TypeError for a class without the slots that `root` names."""
+
+    @property
+    def flexible(self) -> bool: ...
+    def decode(self, data: Buffer, offset: int = 0) -> Any:
+        """The message that fills `data` from `offset` to the end. Its records are memoryviews of `data`."""
+
+    def encode(self, message: object) -> bytes: ...
+    def encode_frame(self, message: object, header: bytes) -> bytes:
+        """The length of what follows as an int32, `header`, the message."""
+
+    def encode_frame_parts(self, message: object, header: bytes) -> list[object]:
+        """The same in parts. The `slices` of records that have them, and large records, stand between the bytes."""
+
+class FieldDescription(Protocol):
+    """One field of a struct in one version."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type_name(self) -> str: ...
+    @property
+    def struct_plan(self) -> StructDescription | None: ...
+    @property
+    def is_array(self) -> bool: ...
+    @property
+    def is_carried(self) -> bool: ...
+    @property
+    def nullable(self) -> bool: ...
+    @property
+    def tag(self) -> int | None: ...
+    @property
+    def ignorable(self) -> bool: ...
+    @property
+    def inflexible(self) -> bool: ...
+    @property
+    def default(self) -> object: ...
+
+class StructDescription(Protocol):
+    """A class with slots and its fields in the order of the wire."""
+
+    @property
+    def struct_class(self) -> type: ...
+    @property
+    def fields(self) -> Sequence[FieldDescription]: ...
+
+@final
+class RequestHeader:
+    """What a request says before its message, which starts at `body_offset` of the frame. Immutable."""
+
+    @property
+    def api_key(self) -> int: ...
+    @property
+    def api_version(self) -> int: ...
+    @property
+    def correlation_id(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def body_offset(self) -> int: ...
+
+@final
+class RequestHeaderDecoder:
+    """Reads request headers."""
+
+    def __new__(cls, flexible_versions: Mapping[int, tuple[int, int]]) -> Self:
+        """By API key: the first and the last version whose header has tagged fields."""
+
+    def decode(self, frame: Buffer) -> RequestHeader: ...
+
+def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
+    """The correlation id of a response, and where its message starts in the frame."""

@@ -1,0 +1,68 @@
+//! The bytes a message is read from, and views of them.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PySlice};
+
+/// A contiguous buffer of bytes, held for as long as this lives.
+pub(super) struct Input<'a, 'py> {
+    object: &'a Bound<'py, PyAny>,
+    buffer: Option<PyBuffer<u8>>,
+}
+
+impl<'a, 'py> Input<'a, 'py> {
+    pub(super) fn new(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyBytes>() {
+            return Ok(Self {
+                object,
+                buffer: None,
+            });
+        }
+        let buffer = PyBuffer::get(object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err(
+                "the bytes of a message must be contiguous",
+            ));
+        }
+        Ok(Self {
+            object,
+            buffer: Some(buffer),
+        })
+    }
+
+    pub(super) fn py(&self) -> Python<'py> {
+        self.object.py()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.buffer {
+            None => self
+                .object
+                .cast::<PyBytes>()
+                .map_or(&[], |bytes| bytes.as_bytes()),
+            Some(buffer) if buffer.len_bytes() == 0 => &[],
+            // SAFETY: the buffer is contiguous, its memory cannot move while it is held, and no Python code runs
+            // between here and the last use.
+            Some(buffer) => unsafe {
+                std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes())
+            },
+        }
+    }
+
+    /// A memoryview of `start..end`, which keeps the whole buffer alive.
+    pub(super) fn view(&self, start: usize, end: usize) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py();
+        // SAFETY: the object has the buffer protocol; the result is a new reference, or null with an error set.
+        let view = unsafe {
+            Bound::from_owned_ptr_or_err(py, ffi::PyMemoryView_FromObject(self.object.as_ptr()))?
+        };
+        view.get_item(PySlice::new(
+            py,
+            isize::try_from(start)?,
+            isize::try_from(end)?,
+            1,
+        ))
+    }
+}
