@@ -1,0 +1,66 @@
+"""Committed offsets of groups, in __consumer_offsets.
+
+Written by tools/generate_protocol.py from schemas/coordinator_records/offset_commit.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyOffsetCommitKey(CoordinatorKey):
+    """The record key, version 0, never flexible."""
+
+    RECORD_TYPE: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    group: str = ""
+    topic: str = ""
+    partition: int = 0  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyOffsetCommitValue(CoordinatorValue):
+    """The record value, version 0, never flexible."""
+
+    RECORD_TYPE: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    offset: int = 0  # int64
+    metadata: str = ""
+    commit_timestamp: int = 0  # int64
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitKey(CoordinatorKey):
+    """The record key, version 0, never flexible."""
+
+    RECORD_TYPE: ClassVar[int] = 1
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    group: str = ""
+    topic: str = ""
+    partition: int = 0  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitValue(CoordinatorValue):
+    """The record value, versions 0-4, flexible from 4."""
+
+    RECORD_TYPE: ClassVar[int] = 1
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+
+    offset: int = 0  # int64
+    leader_epoch: int = -1  # int32, 3+
+    metadata: str = ""
+    commit_timestamp: int = 0  # int64
+    expire_timestamp: int = -1  # int64, 1
+    topic_id: UUID = ZERO_UUID  # 4+

@@ -1,0 +1,82 @@
+"""AddPartitionsToTxn: add partitions to transactions.
+
+Written by tools/generate_protocol.py from schemas/messages/add_partitions_to_txn.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnTopic:
+    """Stands in `AddPartitionsToTxnRequest.v3_and_below_topics` and 1 more."""
+
+    name: str = ""  # 0+
+    partitions: tuple[int, ...] = ()  # int32, 0+
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnTransaction:
+    """Stands in `AddPartitionsToTxnRequest.transactions`."""
+
+    transactional_id: str = ""
+    producer_id: int = 0  # int64
+    producer_epoch: int = 0  # int16
+    verify_only: bool = False
+    topics: tuple[AddPartitionsToTxnTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnRequest(ApiMessage):
+    """The request, versions 0-5, flexible from 3."""
+
+    API_KEY: ClassVar[int] = 24
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 5
+
+    transactions: tuple[AddPartitionsToTxnTransaction, ...] = ()  # 4+
+    v3_and_below_transactional_id: str = ""  # 0-3
+    v3_and_below_producer_id: int = 0  # int64, 0-3
+    v3_and_below_producer_epoch: int = 0  # int16, 0-3
+    v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = ()  # 0-3
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnPartitionResult:
+    """Stands in `AddPartitionsToTxnTopicResult.results_by_partition`."""
+
+    partition_index: int = 0  # int32
+    partition_error_code: int = 0  # int16
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnTopicResult:
+    """Stands in `AddPartitionsToTxnResponse.results_by_topic_v3_and_below` and 1 more."""
+
+    name: str = ""  # 0+
+    results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = ()  # 0+
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnResult:
+    """Stands in `AddPartitionsToTxnResponse.results_by_transaction`."""
+
+    transactional_id: str = ""
+    topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionsToTxnResponse(ApiMessage):
+    """The response, versions 0-5, flexible from 3."""
+
+    API_KEY: ClassVar[int] = 24
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 5
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16, 4+
+    results_by_transaction: tuple[AddPartitionsToTxnResult, ...] = ()  # 4+
+    results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResult, ...] = ()  # 0-3

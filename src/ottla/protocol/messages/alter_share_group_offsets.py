@@ -1,0 +1,71 @@
+"""AlterShareGroupOffsets: change the start offsets of share groups.
+
+Written by tools/generate_protocol.py from schemas/messages/alter_share_group_offsets.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from ottla.protocol.message import ZERO_UUID, ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsRequestPartition:
+    """Stands in `AlterShareGroupOffsetsRequestTopic.partitions`."""
+
+    partition_index: int = 0  # int32
+    start_offset: int = 0  # int64
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsRequestTopic:
+    """Stands in `AlterShareGroupOffsetsRequest.topics`."""
+
+    topic_name: str = ""
+    partitions: tuple[AlterShareGroupOffsetsRequestPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsRequest(ApiMessage):
+    """The request, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 91
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    group_id: str = ""
+    topics: tuple[AlterShareGroupOffsetsRequestTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsResponsePartition:
+    """Stands in `AlterShareGroupOffsetsResponseTopic.partitions`."""
+
+    partition_index: int = 0  # int32
+    error_code: int = 0  # int16
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsResponseTopic:
+    """Stands in `AlterShareGroupOffsetsResponse.responses`."""
+
+    topic_name: str = ""
+    topic_id: UUID = ZERO_UUID
+    partitions: tuple[AlterShareGroupOffsetsResponsePartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterShareGroupOffsetsResponse(ApiMessage):
+    """The response, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 91
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16
+    error_message: str | None = None
+    responses: tuple[AlterShareGroupOffsetsResponseTopic, ...] = ()

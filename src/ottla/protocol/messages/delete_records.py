@@ -1,0 +1,67 @@
+"""DeleteRecords: move the start of partitions forward.
+
+Written by tools/generate_protocol.py from schemas/messages/delete_records.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartition:
+    """Stands in `DeleteRecordsTopic.partitions`."""
+
+    partition_index: int = 0  # int32
+    offset: int = 0  # int64
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsTopic:
+    """Stands in `DeleteRecordsRequest.topics`."""
+
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsRequest(ApiMessage):
+    """The request, versions 0-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 21
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    topics: tuple[DeleteRecordsTopic, ...] = ()
+    timeout_ms: int = 0  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartitionResult:
+    """Stands in `DeleteRecordsTopicResult.partitions`."""
+
+    partition_index: int = 0  # int32
+    low_watermark: int = 0  # int64
+    error_code: int = 0  # int16
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsTopicResult:
+    """Stands in `DeleteRecordsResponse.topics`."""
+
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsResponse(ApiMessage):
+    """The response, versions 0-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 21
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    throttle_time_ms: int = 0  # int32
+    topics: tuple[DeleteRecordsTopicResult, ...] = ()

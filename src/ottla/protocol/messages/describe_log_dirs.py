@@ -1,0 +1,72 @@
+"""DescribeLogDirs: describe log directories and the replicas in them.
+
+Written by tools/generate_protocol.py from schemas/messages/describe_log_dirs.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class DescribableLogDirTopic:
+    """Stands in `DescribeLogDirsRequest.topics`."""
+
+    topic: str = ""
+    partitions: tuple[int, ...] = ()  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsRequest(ApiMessage):
+    """The request, versions 1-5, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 35
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 5
+
+    topics: tuple[DescribableLogDirTopic, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsPartition:
+    """Stands in `DescribeLogDirsTopic.partitions`."""
+
+    partition_index: int = 0  # int32
+    partition_size: int = 0  # int64
+    offset_lag: int = 0  # int64
+    is_future_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsTopic:
+    """Stands in `DescribeLogDirsResult.topics`."""
+
+    name: str = ""
+    partitions: tuple[DescribeLogDirsPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResult:
+    """Stands in `DescribeLogDirsResponse.results`."""
+
+    error_code: int = 0  # int16
+    log_dir: str = ""
+    topics: tuple[DescribeLogDirsTopic, ...] = ()
+    total_bytes: int = -1  # int64, 4+
+    usable_bytes: int = -1  # int64, 4+
+    is_cordoned: bool = False  # 5+
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirsResponse(ApiMessage):
+    """The response, versions 1-5, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 35
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 5
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16, 3+
+    results: tuple[DescribeLogDirsResult, ...] = ()

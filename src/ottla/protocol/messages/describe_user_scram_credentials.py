@@ -1,0 +1,60 @@
+"""DescribeUserScramCredentials: describe SCRAM credentials.
+
+Written by tools/generate_protocol.py from schemas/messages/describe_user_scram_credentials.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class UserName:
+    """Stands in `DescribeUserScramCredentialsRequest.users`."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeUserScramCredentialsRequest(ApiMessage):
+    """The request, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 50
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    users: tuple[UserName, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialInfo:
+    """Stands in `DescribeUserScramCredentialsResult.credential_infos`."""
+
+    mechanism: int = 0  # int8
+    iterations: int = 0  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeUserScramCredentialsResult:
+    """Stands in `DescribeUserScramCredentialsResponse.results`."""
+
+    user: str = ""
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+    credential_infos: tuple[CredentialInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeUserScramCredentialsResponse(ApiMessage):
+    """The response, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 50
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+    results: tuple[DescribeUserScramCredentialsResult, ...] = ()

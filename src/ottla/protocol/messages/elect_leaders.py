@@ -1,0 +1,61 @@
+"""ElectLeaders: elect leaders for partitions.
+
+Written by tools/generate_protocol.py from schemas/messages/elect_leaders.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """Stands in `ElectLeadersRequest.topic_partitions`."""
+
+    topic: str = ""
+    partitions: tuple[int, ...] = ()  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersRequest(ApiMessage):
+    """The request, versions 0-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 43
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    election_type: int = 0  # int8, 1+
+    topic_partitions: tuple[TopicPartitions, ...] | None = ()
+    timeout_ms: int = 60000  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """Stands in `ReplicaElectionResult.partition_result`."""
+
+    partition_id: int = 0  # int32
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaElectionResult:
+    """Stands in `ElectLeadersResponse.replica_election_results`."""
+
+    topic: str = ""
+    partition_result: tuple[PartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersResponse(ApiMessage):
+    """The response, versions 0-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 43
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16, 1+
+    replica_election_results: tuple[ReplicaElectionResult, ...] = ()

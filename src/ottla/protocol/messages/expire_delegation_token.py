@@ -1,0 +1,35 @@
+"""ExpireDelegationToken: expire a delegation token.
+
+Written by tools/generate_protocol.py from schemas/messages/expire_delegation_token.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireDelegationTokenRequest(ApiMessage):
+    """The request, versions 1-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 40
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 2
+
+    hmac: bytes = b""
+    expiry_time_period_ms: int = 0  # int64
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireDelegationTokenResponse(ApiMessage):
+    """The response, versions 1-2, flexible from 2."""
+
+    API_KEY: ClassVar[int] = 40
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 2
+
+    error_code: int = 0  # int16
+    expiry_timestamp_ms: int = 0  # int64
+    throttle_time_ms: int = 0  # int32

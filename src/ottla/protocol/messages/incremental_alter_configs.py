@@ -1,0 +1,62 @@
+"""IncrementalAlterConfigs: change single settings of resources.
+
+Written by tools/generate_protocol.py from schemas/messages/incremental_alter_configs.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class AlterableConfig:
+    """Stands in `AlterConfigsResource.configs`."""
+
+    name: str = ""
+    config_operation: int = 0  # int8
+    value: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResource:
+    """Stands in `IncrementalAlterConfigsRequest.resources`."""
+
+    resource_type: int = 0  # int8
+    resource_name: str = ""
+    configs: tuple[AlterableConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsRequest(ApiMessage):
+    """The request, versions 0-1, flexible from 1."""
+
+    API_KEY: ClassVar[int] = 44
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
+
+    resources: tuple[AlterConfigsResource, ...] = ()
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsResourceResponse:
+    """Stands in `IncrementalAlterConfigsResponse.responses`."""
+
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+    resource_type: int = 0  # int8
+    resource_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalAlterConfigsResponse(ApiMessage):
+    """The response, versions 0-1, flexible from 1."""
+
+    API_KEY: ClassVar[int] = 44
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 1
+
+    throttle_time_ms: int = 0  # int32
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()

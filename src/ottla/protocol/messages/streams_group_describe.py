@@ -1,0 +1,141 @@
+"""StreamsGroupDescribe: describe streams groups.
+
+Written by tools/generate_protocol.py from schemas/messages/streams_group_describe.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescribeRequest(ApiMessage):
+    """The request, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 89
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    group_ids: tuple[str, ...] = ()
+    include_authorized_operations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """Stands in `Member.client_tags` and 1 more."""
+
+    key: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """Stands in `Subtopology.state_changelog_topics` and 1 more."""
+
+    name: str = ""
+    partitions: int = 0  # int32
+    replication_factor: int = 0  # int16
+    topic_configs: tuple[KeyValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """Stands in `Topology.subtopologies`."""
+
+    subtopology_id: str = ""
+    source_topics: tuple[str, ...] = ()
+    repartition_sink_topics: tuple[str, ...] = ()
+    state_changelog_topics: tuple[TopicInfo, ...] = ()
+    repartition_source_topics: tuple[TopicInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Stands in `DescribedGroup.topology`."""
+
+    epoch: int = 0  # int32
+    subtopologies: tuple[Subtopology, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Stands in `Member.user_endpoint`."""
+
+    host: str = ""
+    port: int = 0  # uint16
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOffset:
+    """Stands in `Member.task_offsets` and 1 more."""
+
+    subtopology_id: str = ""
+    partition: int = 0  # int32
+    offset: int = 0  # int64
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIds:
+    """Stands in `Assignment.active_tasks` and 2 more."""
+
+    subtopology_id: str = ""
+    partitions: tuple[int, ...] = ()  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Stands in `Member.assignment` and 1 more."""
+
+    active_tasks: tuple[TaskIds, ...] = ()
+    standby_tasks: tuple[TaskIds, ...] = ()
+    warmup_tasks: tuple[TaskIds, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Stands in `DescribedGroup.members`."""
+
+    member_id: str = ""
+    member_epoch: int = 0  # int32
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topology_epoch: int = 0  # int32
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: tuple[KeyValue, ...] = ()
+    task_offsets: tuple[TaskOffset, ...] = ()
+    task_end_offsets: tuple[TaskOffset, ...] = ()
+    assignment: Assignment = Assignment()
+    target_assignment: Assignment = Assignment()
+    is_classic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """Stands in `StreamsGroupDescribeResponse.groups`."""
+
+    error_code: int = 0  # int16
+    error_message: str | None = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: int = 0  # int32
+    assignment_epoch: int = 0  # int32
+    topology: Topology | None = None
+    members: tuple[Member, ...] = ()
+    authorized_operations: int = -2147483648  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescribeResponse(ApiMessage):
+    """The response, version 0, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 89
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 0
+
+    throttle_time_ms: int = 0  # int32
+    groups: tuple[DescribedGroup, ...] = ()

@@ -1,0 +1,56 @@
+"""UpdateFeatures: change finalized feature levels.
+
+Written by tools/generate_protocol.py from schemas/messages/update_features.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdateKey:
+    """Stands in `UpdateFeaturesRequest.feature_updates`."""
+
+    feature: str = ""
+    max_version_level: int = 0  # int16
+    allow_downgrade: bool = False  # 0
+    upgrade_type: int = 1  # int8, 1+
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesRequest(ApiMessage):
+    """The request, versions 0-2, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 57
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    timeout_ms: int = 60000  # int32
+    feature_updates: tuple[FeatureUpdateKey, ...] = ()
+    validate_only: bool = False  # 1+
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatableFeatureResult:
+    """Stands in `UpdateFeaturesResponse.results`."""
+
+    feature: str = ""
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesResponse(ApiMessage):
+    """The response, versions 0-2, flexible from 0."""
+
+    API_KEY: ClassVar[int] = 57
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 2
+
+    throttle_time_ms: int = 0  # int32
+    error_code: int = 0  # int16
+    error_message: str | None = ""
+    results: tuple[UpdatableFeatureResult, ...] = ()  # 0-1

@@ -1,0 +1,76 @@
+"""WriteTxnMarkers: write the markers that end transactions into partitions.
+
+Written by tools/generate_protocol.py from schemas/messages/write_txn_markers.schema.
+Change the table, not this file.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ottla.protocol.message import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerTopic:
+    """Stands in `WritableTxnMarker.topics`."""
+
+    name: str = ""
+    partition_indexes: tuple[int, ...] = ()  # int32
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarker:
+    """Stands in `WriteTxnMarkersRequest.markers`."""
+
+    producer_id: int = 0  # int64
+    producer_epoch: int = 0  # int16
+    transaction_result: bool = False
+    topics: tuple[WritableTxnMarkerTopic, ...] = ()
+    coordinator_epoch: int = 0  # int32
+    transaction_version: int = 0  # int8, 2+
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkersRequest(ApiMessage):
+    """The request, versions 1-2, flexible from 1."""
+
+    API_KEY: ClassVar[int] = 27
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 2
+
+    markers: tuple[WritableTxnMarker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerPartitionResult:
+    """Stands in `WritableTxnMarkerTopicResult.partitions`."""
+
+    partition_index: int = 0  # int32
+    error_code: int = 0  # int16
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerTopicResult:
+    """Stands in `WritableTxnMarkerResult.topics`."""
+
+    name: str = ""
+    partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTxnMarkerResult:
+    """Stands in `WriteTxnMarkersResponse.markers`."""
+
+    producer_id: int = 0  # int64
+    topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTxnMarkersResponse(ApiMessage):
+    """The response, versions 1-2, flexible from 1."""
+
+    API_KEY: ClassVar[int] = 27
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 2
+
+    markers: tuple[WritableTxnMarkerResult, ...] = ()
