@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from ottla.client.admin import Admin, CreatedTopic, NewTopic
 from ottla.client.blocking_io import BlockingIo, run_blocking
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.client.errors import OffsetOutOfRangeError, broker_error
 from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
+from ottla.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.client.options import ClientOptions
 from ottla.client.produce import Acks, ProducedBatch, produce_request, produced
@@ -119,6 +121,21 @@ class BlockingClient:
         return run_blocking(
             self._cluster.retrying(lambda: self._produce(topic_partition, batches, acks, deadline), deadline)
         )
+
+    def create_topic(self, topic: NewTopic) -> CreatedTopic:
+        """Create a topic; see `Admin.create_topic`."""
+        return run_blocking(Admin(self._cluster).create_topic(topic))
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a consumer group has committed, for these partitions or for all it has."""
+        return run_blocking(committed_offsets(self._cluster, group_id, partitions, self._cluster.deadline()))
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a group that has no members, so that its progress can be seen. Raises BrokerError."""
+        commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
+        run_blocking(commit_offsets(self._cluster, group_id, commits, self._cluster.deadline()))
 
     async def _fetch(
         self, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, deadline: Deadline

@@ -6,6 +6,7 @@ from ottla.client.errors import ProtocolViolationError, UnsupportedApiError, bro
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
@@ -13,6 +14,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 
 _SPOKEN: Mapping[type[ApiMessage], tuple[int, int]] = {
+    DeleteTopicsRequest: (1, 5),  # 6 names topics by id or name; a name is all an operator has
     FindCoordinatorRequest: (4, 6),  # several keys in one request
     InitProducerIdRequest: (3, 5),  # 3: the epoch can be raised; 6 is not stable
     LeaveGroupRequest: (3, 5),  # members in a list

@@ -1,0 +1,228 @@
+"""Topics, their settings, and the cluster, for people and programs that run it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from ottla.client.cluster import Cluster
+from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
+from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+BROKER_DEFAULT = -1
+"""As a number of partitions or replicas: what the broker is configured to give."""
+
+
+class ResourceType(IntEnum):
+    """What settings belong to."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    """Where the value of a setting comes from; the strongest that has one wins."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs does with one setting."""
+
+    SET = 0
+    DELETE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. `configs` are topic settings by Kafka's names, such as `cleanup.policy`."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class CreatedTopic(NamedTuple):
+    """What was created; numbers are -1 when the broker is too old to say."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+
+
+class ConfigEntry(NamedTuple):
+    """One setting of a topic or broker. `value` is None for a secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+
+class Admin:
+    """Manages a cluster. Each call sends its own requests and returns when the broker has answered.
+
+    Calls raise subclasses of ClientError. It shares the cluster's connections and does not own them.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe_cluster(self) -> ClusterMetadata:
+        """Id, controller and brokers, asked for now."""
+        await self._cluster.refresh(())
+        return self._cluster.metadata
+
+    async def list_topics(self) -> list[TopicMetadata]:
+        """All topics, internal ones included, by name."""
+        await self._cluster.refresh(None)
+        return sorted(self._cluster.metadata.topics.values(), key=lambda topic: topic.name)
+
+    async def describe_topics(self, names: Iterable[str]) -> list[TopicMetadata]:
+        """These topics, asked for now. Raises TopicNotFoundError."""
+        names = list(names)
+        errors = await self._cluster.refresh(names)
+        for name, code in errors.items():
+            _raise_for_topic(code, name, f"topic {name!r}")
+        return [self._cluster.metadata.topics[name] for name in names]
+
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+        """Create a topic. Raises BrokerError, such as TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG."""
+        request = CreateTopicsRequest(
+            topics=(
+                CreatableTopic(
+                    name=topic.name,
+                    num_partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()),
+                ),
+            ),
+            timeout_ms=self._cluster.options.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        deadline = self._cluster.deadline()
+
+        async def attempt() -> CreatedTopic:
+            response = await self._cluster.ask_any(request, CreateTopicsResponse)
+            [result] = response.topics
+            if result.error_code:
+                raise broker_error(result.error_code, f"topic {topic.name!r} was not created", result.error_message)
+            return CreatedTopic(result.name, result.topic_id, result.num_partitions, result.replication_factor)
+
+        return await self._cluster.retrying(attempt, deadline)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records. Raises TopicNotFoundError and BrokerError."""
+        request = DeleteTopicsRequest(
+            topic_names=(name,),
+            timeout_ms=self._cluster.options.request_timeout_ms,
+        )
+        response = await self._cluster.ask_any(request, DeleteTopicsResponse)
+        [result] = response.responses
+        _raise_for_topic(ErrorCode(result.error_code), name, f"topic {name!r} was not deleted", result.error_message)
+        self._cluster.metadata.forget_topic(name)
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Raise a topic's number of partitions to `count`. Raises TopicNotFoundError and BrokerError."""
+        request = CreatePartitionsRequest(
+            topics=(CreatePartitionsTopic(name=name, count=count, assignments=None),),
+            timeout_ms=self._cluster.options.request_timeout_ms,
+        )
+        response = await self._cluster.ask_any(request, CreatePartitionsResponse)
+        [result] = response.results
+        what = f"the partitions of topic {name!r} were not changed"
+        _raise_for_topic(ErrorCode(result.error_code), name, what, result.error_message)
+        self._cluster.metadata.forget_topic(name)
+
+    async def describe_topic_configs(self, name: str) -> list[ConfigEntry]:
+        """All settings of a topic, with where each comes from. Raises TopicNotFoundError."""
+        request = DescribeConfigsRequest(
+            resources=(
+                DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=None),
+            )
+        )
+        response = await self._cluster.ask_any(request, DescribeConfigsResponse)
+        [result] = response.results
+        _raise_for_topic(ErrorCode(result.error_code), name, f"settings of topic {name!r}", result.error_message)
+        return [
+            ConfigEntry(each.name, each.value, _source(each.config_source), each.read_only, each.is_sensitive)
+            for each in result.configs
+        ]
+
+    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set settings of a topic; None takes the topic's own value away. All or nothing. Raises BrokerError."""
+        configs = tuple(
+            AlterableConfig(
+                name=key,
+                config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
+                value=value,
+            )
+            for key, value in changes.items()
+        )
+        request = IncrementalAlterConfigsRequest(
+            resources=(AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configs=configs),)
+        )
+        response = await self._cluster.ask_any(request, IncrementalAlterConfigsResponse)
+        [result] = response.responses
+        what = f"the settings of topic {name!r} were not changed"
+        _raise_for_topic(ErrorCode(result.error_code), name, what, result.error_message)
+
+    async def list_offsets(
+        self, at: Mapping[TopicPartition, int], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Offsets by partition at a timestamp or at one of `OffsetAt`; see `ottla.client.offsets.list_offsets`."""
+        return await list_offsets(self._cluster, at, self._cluster.deadline(), isolation)
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN
+
+
+def _raise_for_topic(code: ErrorCode, name: str, what: str, message: str | None = None) -> None:
+    if code == ErrorCode.NONE:
+        return
+    if code in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}:
+        raise TopicNotFoundError(name)
+    error: BrokerError = broker_error(code, what, message)
+    raise error

@@ -1,0 +1,195 @@
+"""Consumer groups as an operator sees them: who is in them, what they read, how far behind they are."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import GroupNotFoundError, broker_error
+from ottla.client.group_offsets import CommittedOffset, check_group, commit_offsets, committed_offsets
+from ottla.client.group_protocol import decode_assignment
+from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import InvalidInputError
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+DEAD = "Dead"
+
+
+class GroupListing(NamedTuple):
+    """A group as the list shows it; `group_type` is classic, consumer, share or streams."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member, and the partitions it was given; empty when its protocol is not the consumers'."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group is behind in a partition.
+
+    `committed` is None when it has no offset there, `lag` then is None as well: where it will begin depends on the
+    consumer. `member` is who reads the partition now.
+    """
+
+    topic_partition: TopicPartition
+    committed: int | None
+    log_end_offset: int
+    lag: int | None
+    metadata: str
+    member: GroupMember | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group with its members and, partition by partition, its lag."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+    partitions: tuple[PartitionLag, ...]
+
+    @property
+    def total_lag(self) -> int:
+        """The sum over the partitions whose lag is known."""
+        return sum(partition.lag or 0 for partition in self.partitions)
+
+
+class GroupAdmin:
+    """Looks at consumer groups and changes their offsets. Calls raise subclasses of ClientError."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def list_groups(self) -> list[GroupListing]:
+        """All groups of all coordinators, by name."""
+        deadline = self._cluster.deadline()
+
+        async def of_broker(node_id: int) -> list[GroupListing]:
+            async def attempt() -> list[GroupListing]:
+                response = await self._cluster.ask_node(node_id, ListGroupsRequest(), ListGroupsResponse)
+                if response.error_code:
+                    raise broker_error(response.error_code, f"listing the groups of broker {node_id}")
+                return [
+                    GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type)
+                    for each in response.groups
+                ]
+
+            return await self._cluster.retrying(attempt, deadline)
+
+        await self._cluster.refresh(())
+        lists = await self._cluster.io.together([of_broker(node_id) for node_id in self._cluster.metadata.brokers])
+        return sorted(group for groups in lists for group in groups)
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """A group, its members and its lag. Raises GroupNotFoundError when it has neither members nor offsets."""
+        deadline = self._cluster.deadline()
+        request = DescribeGroupsRequest(groups=(group_id,))
+
+        async def attempt() -> DescribeGroupsResponse:
+            response = await self._cluster.ask_coordinator(group_id, request, DescribeGroupsResponse)
+            [group] = response.groups
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                what = f"describing group {group_id!r}"
+                check_group(self._cluster, group_id, group.error_code, what, group.error_message)
+            return response
+
+        [group] = (await self._cluster.retrying(attempt, deadline)).groups
+        members = tuple(_member(member, group.protocol_type) for member in group.members)
+        committed = await committed_offsets(self._cluster, group_id, None, deadline)
+        if not members and not committed and (group.error_code or group.group_state == DEAD):
+            raise GroupNotFoundError(group_id)
+        return GroupDescription(
+            group_id=group_id,
+            state=group.group_state,
+            protocol_type=group.protocol_type,
+            assignor=group.protocol_data,
+            coordinator=await self._cluster.coordinator(group_id),
+            members=members,
+            partitions=await self._lags(members, committed),
+        )
+
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group without members and its offsets. Raises GroupNotFoundError and BrokerError."""
+        request = DeleteGroupsRequest(groups_names=(group_id,))
+
+        async def attempt() -> None:
+            response = await self._cluster.ask_coordinator(group_id, request, DeleteGroupsResponse)
+            for result in response.results:
+                check_group(self._cluster, group_id, result.error_code, f"group {group_id!r} was not deleted")
+
+        await self._cluster.retrying(attempt, self._cluster.deadline())
+
+    async def set_offsets(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
+        """Move a group that has no members to these offsets. Raises BrokerError."""
+        commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
+        await commit_offsets(self._cluster, group_id, commits, self._cluster.deadline())
+
+    async def _lags(
+        self, members: tuple[GroupMember, ...], committed: dict[TopicPartition, CommittedOffset]
+    ) -> tuple[PartitionLag, ...]:
+        readers = {each: member for member in members for each in member.assignment}
+        partitions = sorted(committed.keys() | readers.keys())
+        ends = await self._ends(partitions)
+        return tuple(
+            _lag(each, committed.get(each), ends[each], readers.get(each)) for each in partitions if each in ends
+        )
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log end offsets; partitions of topics that were deleted since are left out."""
+        await self._cluster.refresh({topic for topic, _ in partitions})
+        topics = self._cluster.metadata.topics
+        there = [each for each in partitions if each.topic in topics and topics[each.topic].partition(each.partition)]
+        listed = await list_offsets(self._cluster, dict.fromkeys(there, OffsetAt.LATEST), self._cluster.deadline())
+        return {topic_partition: each.offset for topic_partition, each in listed.items()}
+
+
+def _member(member: DescribedGroupMember, protocol_type: str) -> GroupMember:
+    assignment: tuple[TopicPartition, ...] = ()
+    if protocol_type == CONSUMER_PROTOCOL_TYPE and member.member_assignment:
+        # Members may put there what they like; what cannot be read is shown as nothing.
+        with suppress(InvalidInputError):
+            assignment = decode_assignment(member.member_assignment)
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host.removeprefix("/"),
+        assignment=assignment,
+    )
+
+
+def _lag(
+    topic_partition: TopicPartition, committed: CommittedOffset | None, end: int, member: GroupMember | None
+) -> PartitionLag:
+    return PartitionLag(
+        topic_partition=topic_partition,
+        committed=committed.offset if committed is not None else None,
+        log_end_offset=end,
+        lag=max(end - committed.offset, 0) if committed is not None else None,
+        metadata=committed.metadata if committed is not None else "",
+        member=member,
+    )
