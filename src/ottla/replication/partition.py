@@ -12,6 +12,7 @@ as Apache Kafka counts. What lies above the high watermark is never given to a c
 may take back.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from ottla.native import BatchInfo, validate_batches
 from ottla.native.errors import CorruptRecordError, KernelError, UnsupportedCodecError, UnsupportedMagicError
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
 from ottla.runtime.clock import Clock
+from ottla.runtime.tasks import Tasks
 from ottla.storage.log import Log
 from ottla.storage.log_read_result import LogReadResult
 
@@ -46,6 +48,7 @@ class Partition:
         "_ack_queue",
         "_clock",
         "_flush_before_ack",
+        "_tasks",
         "high_watermark",
         "index",
         "is_leader",
@@ -64,6 +67,7 @@ class Partition:
         *,
         leader_epoch: int,
         clock: Clock,
+        tasks: Tasks,
         flush_before_ack: bool,
         on_high_watermark: Callable[["Partition"], None],
     ) -> None:
@@ -76,6 +80,7 @@ class Partition:
         self.high_watermark = log.log_end_offset
         self.on_high_watermark = on_high_watermark
         self._clock = clock
+        self._tasks = tasks
         self._flush_before_ack = flush_before_ack
         self._ack_queue = AckQueue()
         log.on_progress = self._on_log_progress
@@ -122,6 +127,8 @@ class Partition:
             if not self.is_leader:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
             batches = self._validate(records, from_client=from_client)
+            if from_client:
+                self._require_what_producers_may_send(batches)
             append = _Append(acks, on_ack, on_buffer_free)
             info = self.log.append(
                 memoryview(records),
@@ -165,6 +172,17 @@ class Partition:
                     raise ApiError(code, f"{self.topic_partition}: {error}") from error
             raise ApiError(ErrorCode.INVALID_RECORD, f"{self.topic_partition}: {error}") from error
 
+    def _require_what_producers_may_send(self, batches: Sequence[BatchInfo]) -> None:
+        """One batch a partition, as Kafka has it since Produce version 3, and no transactions yet."""
+        if len(batches) != 1:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, f"{self.topic_partition}: a request holds one batch, not {len(batches)}"
+            )
+        if batches[0].is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
+            )
+
     def _on_log_progress(self, log: Log) -> None:
         high_watermark = log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
         if high_watermark > self.high_watermark:
@@ -184,6 +202,14 @@ class Partition:
             )
         return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
+    async def read_bytes(self, offset: int, max_bytes: int) -> bytes:
+        """The batches from `offset` on up to the high watermark, read in a thread; for readers inside the broker.
+
+        At least one whole batch, however large, when there is one; the last may be cut off. Raises as `read` does.
+        """
+        result = self.read(offset, max_bytes, max_offset=self.high_watermark, min_one_batch=True)
+        return await self._tasks.in_thread(_bytes_of, result)
+
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
         self._ack_queue.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -194,6 +220,11 @@ class Partition:
         self.log.on_progress = None
         self._ack_queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
         self.on_high_watermark(self)
+
+
+def _bytes_of(result: LogReadResult) -> bytes:
+    """What the slices hold. BLOCKING."""
+    return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
 
 
 class _Append:
