@@ -274,6 +274,16 @@ def validate_topic_setting(name: str, text: str) -> bool:
     return False
 
 
+def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
+    """Refuse settings of one topic that contradict each other. Raises InvalidSettingError."""
+    lags = [
+        int(own.get(name) or TOPIC_SETTINGS[name].default or 0)
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    ]
+    if lags[0] > lags[1]:
+        raise InvalidSettingError(f"min.compaction.lag.ms={lags[0]} is above max.compaction.lag.ms={lags[1]}")
+
+
 def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:
     """The value of a topic setting that the topic does not set itself.
 

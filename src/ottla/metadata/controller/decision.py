@@ -1,0 +1,32 @@
+"""What a decision is: the records it makes true, and the answer to whoever asked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from ottla.metadata.image.metadata_image import MetadataImage
+from ottla.metadata.records import MetadataRecord
+from ottla.model.errors import ApiError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T_co]):
+    """Records to append, all or none, and the result that holds once they are durable."""
+
+    records: tuple[MetadataRecord, ...]
+    result: T_co
+
+
+Decide: TypeAlias = Callable[[MetadataImage], Decision[T]]
+"""A pure function of the newest image. It may be called again with a newer one if its records could not be appended."""
+
+Outcome: TypeAlias = T | ApiError
+"""Of one item of a request: what came of it, or why nothing did."""
+
+
+def unless_validating(decision: Decision[T], *, validate_only: bool) -> Decision[T]:
+    """The decision with its result only, when the request asked just to check."""
+    return Decision((), decision.result) if validate_only else decision

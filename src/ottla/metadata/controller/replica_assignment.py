@@ -1,0 +1,49 @@
+"""Checks the brokers that a request names for its partitions itself."""
+
+from collections.abc import Mapping, Sequence
+
+from ottla.metadata.image.metadata_image import BrokerImage
+from ottla.metadata.records import PartitionState
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+
+
+def validate_replicas(
+    brokers: Mapping[int, BrokerImage], partition: int, replicas: Sequence[int], replication_factor: int | None
+) -> tuple[int, ...]:
+    """The replicas of one partition, checked; None for the replication factor allows any.
+
+    Raises ApiError INVALID_REPLICA_ASSIGNMENT.
+    """
+    if not replicas:
+        raise _refused(f"partition {partition} is given no broker")
+    if len(set(replicas)) != len(replicas):
+        raise _refused(f"partition {partition} is given a broker more than once: {list(replicas)}")
+    unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
+    if unknown:
+        raise _refused(f"partition {partition} is given broker {unknown[0]}, which is not in the cluster")
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise _refused(f"partition {partition} is given {len(replicas)} brokers, others have {replication_factor}")
+    return tuple(replicas)
+
+
+def validate_assignments(
+    brokers: Mapping[int, BrokerImage], assignments: Mapping[int, Sequence[int]]
+) -> list[tuple[int, ...]]:
+    """The replicas of a new topic's partitions, in order. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
+    if sorted(assignments) != list(range(len(assignments))):
+        raise _refused(f"partitions must be numbered from 0 without a gap, not {sorted(assignments)}")
+    replication_factor = len(assignments[0])
+    return [
+        validate_replicas(brokers, partition, assignments[partition], replication_factor or None)
+        for partition in range(len(assignments))
+    ]
+
+
+def new_partition(replicas: tuple[int, ...]) -> PartitionState:
+    """A partition that nothing was written to: every replica is in sync and the first one leads."""
+    return PartitionState(replicas[0], 0, replicas, replicas, 0)
+
+
+def _refused(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

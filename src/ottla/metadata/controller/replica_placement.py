@@ -1,0 +1,45 @@
+"""Which brokers hold a new partition.
+
+Brokers are lined up so that neighbours stand in different racks; each partition starts one further on the line than
+the one before, and takes as many brokers as it needs replicas. The first of them is the preferred leader, so leaders
+spread evenly, and so do replicas.
+
+    line  a1 b1 c1 a2 b2        partition 0: a1 b1 c1     1: b1 c1 a2     2: c1 a2 b2   ...
+"""
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from ottla.metadata.image.metadata_image import BrokerImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.runtime.rng import Rng
+
+
+def place_replicas(
+    brokers: Iterable[BrokerImage], partition_count: int, replication_factor: int, rng: Rng
+) -> list[tuple[int, ...]]:
+    """The replicas of `partition_count` partitions, the preferred leader of each first.
+
+    Raises ApiError INVALID_REPLICATION_FACTOR when there are not enough brokers.
+    """
+    line = _line_up(brokers)
+    if replication_factor > len(line):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{replication_factor} replicas need as many brokers, and the cluster has {len(line)}",
+        )
+    start = rng.randbelow(len(line))
+    return [
+        tuple(line[(start + partition + replica) % len(line)] for replica in range(replication_factor))
+        for partition in range(partition_count)
+    ]
+
+
+def _line_up(brokers: Iterable[BrokerImage]) -> list[int]:
+    """Broker ids with the racks taken in turn."""
+    racks: dict[str, list[int]] = {}
+    for broker in sorted(brokers, key=lambda each: each.broker_id):
+        racks.setdefault(broker.rack or "", []).append(broker.broker_id)
+    turns = zip_longest(*racks.values())
+    return [broker_id for turn in turns for broker_id in turn if broker_id is not None]

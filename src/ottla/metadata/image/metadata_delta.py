@@ -1,0 +1,263 @@
+"""From one image to the next: records are replayed onto a delta, which then makes the new image.
+
+    image ---- records ----> delta ---- to_image() ----> new image
+                               |
+                               +--> what changed, for those who act on it
+
+Only what a record touches is copied, once per delta however many records touch it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from ottla.metadata.image.metadata_image import (
+    BrokerImage,
+    ConfigResource,
+    ConfigResourceType,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    topic_resource,
+)
+from ottla.metadata.records import (
+    BrokerRegisteredRecord,
+    BrokerRemovedRecord,
+    ConfigRecord,
+    ControllerRecord,
+    MetadataRecord,
+    PartitionChangedRecord,
+    PartitionsAddedRecord,
+    PartitionState,
+    ProducerIdsRecord,
+    TopicRecord,
+    TopicRemovedRecord,
+)
+from ottla.model.errors import InvalidInputError
+
+
+class MetadataDelta:
+    """What some records change in `base`. Fill it with `replay`, then read it and take `to_image()`.
+
+    A topic made and removed by the same records is in neither `created_topics` nor `deleted_topics`.
+    """
+
+    def __init__(self, base: MetadataImage) -> None:
+        self.base = base
+        self.touched_topics: dict[UUID, TopicImage | None] = {}
+        """The new image of each topic that a record touched; None for one that was removed."""
+        self.changed_configs: set[ConfigResource] = set()
+        """Resources with another setting than before, without those of removed topics."""
+        self.changed_brokers: set[int] = set()
+        """Brokers that came, went or came back."""
+        self._configs: dict[ConfigResource, dict[str, str]] = {}
+        self._brokers: dict[int, BrokerImage] | None = None
+        self._replica_counts: dict[int, int] | None = None
+        self._names: dict[str, UUID | None] = {}
+        self._controller = (base.controller_id, base.controller_epoch)
+        self._next_producer_id = base.next_producer_id
+        self._record_count = 0
+
+    @property
+    def created_topics(self) -> list[TopicImage]:
+        """Topics that `base` does not have."""
+        before = self.base.topics_by_id
+        return [topic for topic_id, topic in self.touched_topics.items() if topic and topic_id not in before]
+
+    @property
+    def changed_topics(self) -> list[TopicImage]:
+        """Topics of `base` with other partitions than before, in their new form."""
+        before = self.base.topics_by_id
+        return [topic for topic_id, topic in self.touched_topics.items() if topic and topic_id in before]
+
+    @property
+    def deleted_topics(self) -> list[TopicImage]:
+        """Topics of `base` that are gone, as they were."""
+        before = self.base.topics_by_id
+        return [before[topic_id] for topic_id, topic in self.touched_topics.items() if not topic and topic_id in before]
+
+    def replay(self, records: Iterable[MetadataRecord]) -> None:
+        """Take records in, in their order.
+
+        Raises InvalidInputError for a record that contradicts the image: then the log is damaged.
+        """
+        for record in records:
+            self._record_count += 1
+            _REPLAY[type(record)](self, record)
+
+    def to_image(self) -> MetadataImage:
+        """The image after the records."""
+        by_name, by_id = self.base.topics_by_name, self.base.topics_by_id
+        if self.touched_topics:
+            by_name, by_id = self._topics()
+        configs: Mapping[ConfigResource, Mapping[str, str]] = self.base.configs
+        if self._configs:
+            merged = {**configs, **self._configs}
+            configs = {resource: settings for resource, settings in merged.items() if settings}
+        controller_id, controller_epoch = self._controller
+        return MetadataImage(
+            cluster_id=self.base.cluster_id,
+            end_offset=self.base.end_offset + self._record_count,
+            controller_id=controller_id,
+            controller_epoch=controller_epoch,
+            next_producer_id=self._next_producer_id,
+            brokers=self.base.brokers if self._brokers is None else self._brokers,
+            topics_by_name=by_name,
+            topics_by_id=by_id,
+            configs=configs,
+            replica_counts=self.base.replica_counts if self._replica_counts is None else self._replica_counts,
+        )
+
+    def _topics(self) -> tuple[dict[str, TopicImage], dict[UUID, TopicImage]]:
+        by_name, by_id = dict(self.base.topics_by_name), dict(self.base.topics_by_id)
+        for topic_id in self.touched_topics:
+            removed = by_id.pop(topic_id, None)
+            if removed is not None:
+                del by_name[removed.name]
+        for topic_id, topic in self.touched_topics.items():
+            if topic is not None:
+                by_name[topic.name] = by_id[topic_id] = topic
+        return by_name, by_id
+
+    def _find_topic(self, topic_id: UUID) -> TopicImage:
+        if topic_id in self.touched_topics:
+            topic = self.touched_topics[topic_id]
+        else:
+            topic = self.base.topics_by_id.get(topic_id)
+        if topic is None:
+            raise InvalidInputError(f"a metadata record names the topic id {topic_id}, which is not there")
+        return topic
+
+    def _topic_id(self, name: str) -> UUID | None:
+        if name in self._names:
+            return self._names[name]
+        topic = self.base.topics_by_name.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def _topic(self, record: TopicRecord) -> None:
+        if self._topic_id(record.name) is not None:
+            raise InvalidInputError(f"the metadata log makes the topic {record.name} a second time")
+        partitions = tuple(PartitionImage.from_state(index, state) for index, state in enumerate(record.partitions))
+        self.touched_topics[record.topic_id] = TopicImage(record.name, record.topic_id, partitions)
+        self._names[record.name] = record.topic_id
+        self._count_replicas(record.partitions, 1)
+
+    def _partitions_added(self, record: PartitionsAddedRecord) -> None:
+        topic = self._find_topic(record.topic_id)
+        added = (
+            PartitionImage.from_state(index, state)
+            for index, state in enumerate(record.partitions, len(topic.partitions))
+        )
+        self.touched_topics[record.topic_id] = TopicImage(topic.name, topic.topic_id, (*topic.partitions, *added))
+        self._count_replicas(record.partitions, 1)
+
+    def _partition_changed(self, record: PartitionChangedRecord) -> None:
+        topic = self._find_topic(record.topic_id)
+        if not 0 <= record.index < len(topic.partitions):
+            raise InvalidInputError(f"a metadata record names the partition {topic.name}-{record.index}, not there")
+        partitions = list(topic.partitions)
+        self._count_replicas((partitions[record.index].state,), -1)
+        partitions[record.index] = PartitionImage.from_state(record.index, record.state)
+        self._count_replicas((record.state,), 1)
+        self.touched_topics[record.topic_id] = TopicImage(topic.name, topic.topic_id, tuple(partitions))
+
+    def _topic_removed(self, record: TopicRemovedRecord) -> None:
+        topic = self._find_topic(record.topic_id)
+        self.touched_topics[record.topic_id] = None
+        self._names[topic.name] = None
+        self._count_replicas((partition.state for partition in topic.partitions), -1)
+        resource = topic_resource(topic.name)
+        self.changed_configs.discard(resource)
+        if resource in self._configs or resource in self.base.configs:
+            self._configs[resource] = {}
+
+    def _config(self, record: ConfigRecord) -> None:
+        resource = ConfigResource(ConfigResourceType(record.resource_type), record.resource_name)
+        settings = self._configs.get(resource)
+        if settings is None:
+            settings = self._configs[resource] = dict(self.base.config(resource))
+        if record.value is None:
+            settings.pop(record.key, None)
+        else:
+            settings[record.key] = record.value
+        self.changed_configs.add(resource)
+
+    def _broker_registered(self, record: BrokerRegisteredRecord) -> None:
+        if self._brokers is None:
+            self._brokers = dict(self.base.brokers)
+        self._brokers[record.broker_id] = BrokerImage(
+            record.broker_id, record.broker_epoch, record.host, record.port, record.rack
+        )
+        self.changed_brokers.add(record.broker_id)
+
+    def _broker_removed(self, record: BrokerRemovedRecord) -> None:
+        if self._brokers is None:
+            self._brokers = dict(self.base.brokers)
+        self._brokers.pop(record.broker_id, None)
+        self.changed_brokers.add(record.broker_id)
+
+    def _controller_elected(self, record: ControllerRecord) -> None:
+        self._controller = (record.broker_id, record.controller_epoch)
+
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+        if record.next_producer_id < self._next_producer_id:
+            raise InvalidInputError(f"the metadata log gives producer id {record.next_producer_id} out again")
+        self._next_producer_id = record.next_producer_id
+
+    def _count_replicas(self, partitions: Iterable[PartitionState], step: int) -> None:
+        if self._replica_counts is None:
+            self._replica_counts = dict(self.base.replica_counts)
+        counts = self._replica_counts
+        for partition in partitions:
+            for broker_id in partition.replicas:
+                counts[broker_id] = counts.get(broker_id, 0) + step
+
+
+_REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None]]] = MappingProxyType(
+    {
+        TopicRecord: MetadataDelta._topic,
+        PartitionsAddedRecord: MetadataDelta._partitions_added,
+        PartitionChangedRecord: MetadataDelta._partition_changed,
+        TopicRemovedRecord: MetadataDelta._topic_removed,
+        ConfigRecord: MetadataDelta._config,
+        BrokerRegisteredRecord: MetadataDelta._broker_registered,
+        BrokerRemovedRecord: MetadataDelta._broker_removed,
+        ControllerRecord: MetadataDelta._controller_elected,
+        ProducerIdsRecord: MetadataDelta._producer_ids,
+    }
+)
+
+
+def apply_records(image: MetadataImage, records: Iterable[MetadataRecord]) -> tuple[MetadataImage, MetadataDelta]:
+    """The image after the records, and what they changed."""
+    delta = MetadataDelta(image)
+    delta.replay(records)
+    return delta.to_image(), delta
+
+
+def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
+    """Records that make an image like this one from an empty one."""
+    records: list[MetadataRecord] = [ControllerRecord(image.controller_id, image.controller_epoch)]
+    records.append(ProducerIdsRecord(image.next_producer_id))
+    records.extend(
+        BrokerRegisteredRecord(each.broker_id, each.broker_epoch, each.host, each.port, each.rack)
+        for each in image.brokers.values()
+    )
+    records.extend(
+        TopicRecord(topic.name, topic.topic_id, tuple(partition.state for partition in topic.partitions))
+        for topic in image.topics()
+    )
+    records.extend(
+        ConfigRecord(resource.type, resource.name, key, value)
+        for resource, settings in sorted(image.configs.items())
+        for key, value in sorted(settings.items())
+    )
+    return records
+
+
+def image_from_snapshot(cluster_id: str, records: Iterable[MetadataRecord], end_offset: int) -> MetadataImage:
+    """The image a snapshot stands for; `end_offset` is the offset of the first record after it."""
+    image, _ = apply_records(MetadataImage(cluster_id), records)
+    return replace(image, end_offset=end_offset)

@@ -1,0 +1,155 @@
+"""The image: everything the cluster agrees on, as one immutable value.
+
+Images share what did not change. A new topic copies the two dictionaries of topics, which Python does in 2 ns an entry
+(40 us at 10,000 topics), far below the disk write that made the topic durable; everything inside is shared.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ottla.metadata.records import PartitionState
+from ottla.model.topic_name import is_internal_topic
+
+NO_LEADER: Final = -1
+
+
+class ConfigResourceType(IntEnum):
+    """What settings belong to; the numbers are those of DescribeConfigs and AlterConfigs."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """A topic by name, a broker by its number, or, with the name "", all brokers."""
+
+    type: ConfigResourceType
+    name: str
+
+
+def topic_resource(name: str) -> ConfigResource:
+    """The resource of a topic's settings."""
+    return ConfigResource(ConfigResourceType.TOPIC, name)
+
+
+ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
+"""The resource of settings that hold for every broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A broker that is there. A host of None means the address by which each client reached it."""
+
+    broker_id: int
+    broker_epoch: int
+    host: str | None
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """Who holds a partition; a leader of -1 means that it has none at the moment."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+    @classmethod
+    def from_state(cls, index: int, state: PartitionState) -> "PartitionImage":
+        """The partition of a record."""
+        return cls(index, *state)
+
+    @property
+    def state(self) -> PartitionState:
+        """The partition as a record has it."""
+        return PartitionState(self.leader, self.leader_epoch, self.replicas, self.isr, self.partition_epoch)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class TopicImage:
+    """A topic. Compared by identity: the same object means that nothing of it changed."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionImage, ...]
+    is_internal: bool = field(init=False)
+    """Whether it holds a coordinator's state."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_internal", is_internal_topic(self.name))
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas the first partition has."""
+        return len(self.partitions[0].replicas)
+
+    def __repr__(self) -> str:
+        """Short: a topic may have thousands of partitions."""
+        return f"TopicImage({self.name!r}, {self.topic_id}, {len(self.partitions)} partitions)"
+
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetadataImage:
+    """The metadata after `end_offset` records. Two images are compared by identity; read it from any thread."""
+
+    cluster_id: str
+    end_offset: int = 0
+    """The offset of the first record that is not in the image."""
+    controller_id: int = -1
+    controller_epoch: int = 0
+    next_producer_id: int = 0
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    replica_counts: Mapping[int, int] = field(default_factory=dict)
+    """How many replicas each broker holds."""
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The topic of that name, or None."""
+        return self.topics_by_name.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        """The topic of that id, or None."""
+        return self.topics_by_id.get(topic_id)
+
+    def partition(self, topic: str, index: int) -> PartitionImage | None:
+        """The partition, or None."""
+        image = self.topics_by_name.get(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            return None
+        return image.partitions[index]
+
+    def topics(self) -> Iterator[TopicImage]:
+        """All topics, sorted by name."""
+        for name in sorted(self.topics_by_name):
+            yield self.topics_by_name[name]
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        """What a resource sets itself."""
+        return self.configs.get(resource, _NOTHING)
+
+    def broker_config(self, broker_id: int) -> dict[str, str]:
+        """What was set on a broker while it ran: its own settings over those of all brokers."""
+        own = self.config(ConfigResource(ConfigResourceType.BROKER, str(broker_id)))
+        return {**self.config(ALL_BROKERS), **own}
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all topics have together."""
+        return sum(len(topic.partitions) for topic in self.topics_by_id.values())

@@ -1,0 +1,1 @@
+"""The consensus engine behind one small interface: sessions, an election, and an append-only metadata log."""
