@@ -1,0 +1,149 @@
+"""Writes the documents that are tables of what the code says: docs/settings.md and docs/compatibility.md.
+
+`--check` writes nothing and exits with 1 when one of them is not what it would write.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.gateways.kafka.apis import APIS as SERVED
+from ottla.model.broker_setting_table import BROKER_SETTINGS
+from ottla.model.setting import SettingDefinition
+from ottla.model.topic_settings import TOPIC_SETTINGS
+from ottla.protocol.api_keys import APIS, ApiKey
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SETTINGS_HEAD = """# Settings
+
+Every setting that is honoured. A setting that is not in these tables is refused, by name and with the reason, at the
+start of the broker (`ottla serve --set key=value`, `--config FILE`) and by CreateTopics and IncrementalAlterConfigs;
+the few settings of Kafka's that can mean nothing here are passed over with a word in the log.
+
+This file is written by `tools/generate_docs.py`.
+"""
+
+COMPATIBILITY_HEAD = """# Compatibility
+
+What the Kafka door serves, beside what Apache Kafka 4.3 serves to clients. A request of an API or a version that is not
+served closes the connection, as Kafka does; ApiVersions says all of this to every client before it asks.
+
+This file is written by `tools/generate_docs.py`.
+"""
+
+COMPATIBILITY_TAIL = """
+## Where the answers differ
+
+- **Produce is advertised from version 0** and served from 3, as Apache Kafka does: librdkafka takes the lowest version
+  for the broker's message format (KAFKA-18659).
+- **Requests of one connection are worked on side by side** and answered in order; Kafka reads the next one after it has
+  answered the last. Requests that change metadata or wait for a disk hold back those behind them.
+- **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's promise.
+- **Transactions are not served yet**: InitProducerId with a transactional id, and transactional batches, are refused.
+- **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by asking.
+- **Compaction does not run yet**: a compacted topic keeps every record.
+- **Message formats 0 and 1 are refused**, as Kafka 4 does.
+"""
+
+WHY_NOT = {
+    "transactions": {
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    },
+    "SASL, ACLs, quotas, tokens": {
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    },
+    "the KRaft quorum, which Ottla has not": {
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    },
+    "several brokers or directories": {
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    },
+    "the new group protocols (KIP-848, 932, 1071)": {
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    },
+    "client telemetry": {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY},
+}
+
+
+def settings_table(definitions: Mapping[str, SettingDefinition]) -> list[str]:
+    """One row a setting."""
+    rows = ["| setting | type | default | changed while running | what it does |", "|---|---|---|---|---|"]
+    for definition in definitions.values():
+        default = "" if definition.default is None else f"`{definition.default}`" if definition.default else "empty"
+        changed = "no" if definition.scope.value == "read-only" else "yes"
+        documentation = definition.documentation.replace("|", "\\|")
+        kind = definition.type.name.lower()
+        rows.append(f"| `{definition.name}` | {kind} | {default} | {changed} | {documentation} |")
+    return rows
+
+
+def settings_document() -> str:
+    """docs/settings.md."""
+    lines = ["## Broker", "", *settings_table(BROKER_SETTINGS), "", "## Topic", "", *settings_table(TOPIC_SETTINGS)]
+    return SETTINGS_HEAD + "\n" + "\n".join(lines) + "\n"
+
+
+def compatibility_document() -> str:
+    """docs/compatibility.md."""
+    rows = ["| key | API | Kafka 4.3 | served | |", "|---|---|---|---|---|"]
+    for key, api in sorted(APIS.items()):
+        served = SERVED.get(key)
+        versions = f"{served.min_version}-{served.max_version}" if served is not None else "no"
+        reason = next((why for why, keys in WHY_NOT.items() if api.key in keys), "")
+        note = "" if served is not None else f"belongs to {reason}" if reason else "not yet"
+        rows.append(f"| {key} | {api.name} | {api.min_version}-{api.max_version} | {versions} | {note} |")
+    return COMPATIBILITY_HEAD + "\n" + "\n".join(rows) + "\n" + COMPATIBILITY_TAIL
+
+
+def main() -> int:
+    """Write or check the documents."""
+    stale = 0
+    for name, text in (("settings.md", settings_document()), ("compatibility.md", compatibility_document())):
+        path = ROOT / "docs" / name
+        if path.exists() and path.read_text() == text:
+            continue
+        if "--check" in sys.argv[1:]:
+            print(f"docs/{name} is stale: run tools/generate_docs.py", file=sys.stderr)
+            stale = 1
+        else:
+            path.write_text(text)
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
