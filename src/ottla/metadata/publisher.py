@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from ottla.metadata.image.metadata_delta import MetadataDelta
-from ottla.metadata.image.metadata_image import MetadataImage
+from ottla.metadata.image.delta import MetadataDelta
+from ottla.metadata.image.image import MetadataImage
 
 logger = logging.getLogger(__name__)
 

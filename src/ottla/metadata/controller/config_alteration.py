@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.metadata.controller.decision import Decision, Outcome
-from ottla.metadata.image.metadata_image import ConfigResource, ConfigResourceType, MetadataImage
+from ottla.metadata.image.image import ConfigResource, ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode

@@ -22,8 +22,8 @@ from ottla.metadata.controller.partition_growth import NewPartitions, decide_par
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.image.metadata_delta import MetadataDelta, apply_records, image_from_snapshot, snapshot_records
-from ottla.metadata.image.metadata_image import ConfigResource, MetadataImage, TopicImage
+from ottla.metadata.image.delta import MetadataDelta, apply_records, image_from_snapshot, snapshot_records
+from ottla.metadata.image.image import ConfigResource, MetadataImage, TopicImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import (
     BrokerRegisteredRecord,

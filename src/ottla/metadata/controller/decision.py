@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from ottla.metadata.image.metadata_image import MetadataImage
+from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.model.errors import ApiError
 

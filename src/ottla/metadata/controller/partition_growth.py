@@ -12,7 +12,7 @@ from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.replica_assignment import new_partition, validate_replicas
 from ottla.metadata.controller.replica_placement import place_replicas
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.image.metadata_image import MetadataImage, TopicImage
+from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import MetadataRecord, PartitionsAddedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ottla.metadata.image.metadata_image import BrokerImage
+from ottla.metadata.image.image import BrokerImage
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -10,7 +10,7 @@ spread evenly, and so do replicas.
 from collections.abc import Iterable
 from itertools import zip_longest
 
-from ottla.metadata.image.metadata_image import BrokerImage
+from ottla.metadata.image.image import BrokerImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.runtime.rng import Rng

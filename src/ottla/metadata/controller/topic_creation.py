@@ -16,7 +16,7 @@ from ottla.metadata.controller.replica_assignment import new_partition, validate
 from ottla.metadata.controller.replica_placement import place_replicas
 from ottla.metadata.controller.topic_config import validated_topic_config
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.image.metadata_image import ConfigResourceType, MetadataImage
+from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.image.metadata_image import MetadataImage, TopicImage
+from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import MetadataRecord, TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from ottla.metadata.image.metadata_image import MetadataImage
+from ottla.metadata.image.image import MetadataImage
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.metadata.image.metadata_image import (
+from ottla.metadata.image.image import (
     BrokerImage,
     ConfigResource,
     ConfigResourceType,

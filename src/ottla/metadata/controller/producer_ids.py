@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class ProducerIds:
+class ProducerIdAllocator:
     """Takes ids from a block of its own and asks for another when it is used up.
 
     What is left of a block is lost when the broker stops: ids are never given twice, not even after a crash, because a
