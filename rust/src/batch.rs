@@ -3,7 +3,7 @@
 use crate::batch_header::{
     BatchHeader, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL,
 };
-use crate::batch_run::{Assignment, ProducerRules, assign, validate, walk};
+use crate::batch_run::{self, Assignment, Producer, ProducerRules, assign, validate, walk};
 use crate::buffer::{ByteView, ByteViewMut, DETACH_BYTES, on_bytes};
 use pyo3::prelude::*;
 
@@ -177,6 +177,7 @@ fn walk_batches<'py>(
 
 #[pyfunction]
 #[pyo3(signature = (data, base_offset, leader_epoch, log_append_time_ms = -1))]
+#[pyo3(text_signature = "(data, base_offset, leader_epoch, log_append_time_ms=-1)")]
 fn assign_offsets(
     py: Python<'_>,
     mut data: ByteViewMut,
@@ -198,9 +199,34 @@ fn assign_offsets(
     }
 }
 
+#[pyfunction]
+#[pyo3(signature = (data, producer_id, producer_epoch, base_sequence, *, is_transactional = false))]
+fn assign_producer(
+    py: Python<'_>,
+    mut data: ByteViewMut,
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    is_transactional: bool,
+) -> PyResult<i32> {
+    let producer = Producer {
+        id: producer_id,
+        epoch: producer_epoch,
+        base_sequence,
+        is_transactional,
+    };
+    let bytes = data.as_mut_slice();
+    if bytes.len() > DETACH_BYTES {
+        Ok(py.detach(|| batch_run::assign_producer(bytes, producer))?)
+    } else {
+        Ok(batch_run::assign_producer(bytes, producer)?)
+    }
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<BatchInfo>()?;
     module.add_function(wrap_pyfunction!(validate_batches, module)?)?;
     module.add_function(wrap_pyfunction!(walk_batches, module)?)?;
-    module.add_function(wrap_pyfunction!(assign_offsets, module)?)
+    module.add_function(wrap_pyfunction!(assign_offsets, module)?)?;
+    module.add_function(wrap_pyfunction!(assign_producer, module)?)
 }

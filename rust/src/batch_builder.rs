@@ -22,6 +22,23 @@ pub struct BatchFields {
     pub is_control: bool,
 }
 
+impl BatchFields {
+    /// The fields of a batch of data from a producer without idempotence.
+    pub fn of_records(codec: Codec, level: Option<i32>) -> Self {
+        BatchFields {
+            codec,
+            level,
+            base_offset: 0,
+            leader_epoch: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            is_transactional: false,
+            is_control: false,
+        }
+    }
+}
+
 /// A batch in the making. Its buffer starts with room for the header.
 pub struct BatchBuilder {
     buffer: Vec<u8>,

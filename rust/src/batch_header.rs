@@ -30,6 +30,12 @@ pub const CRC_AT: usize = 17;
 pub const ATTRIBUTES_AT: usize = 21;
 /// Where the largest timestamp stands.
 pub const MAX_TIMESTAMP_AT: usize = 35;
+/// Where the producer's id stands.
+pub const PRODUCER_ID_AT: usize = 43;
+/// Where the producer's epoch stands.
+pub const PRODUCER_EPOCH_AT: usize = 51;
+/// Where the first record's sequence number stands.
+pub const BASE_SEQUENCE_AT: usize = 53;
 
 /// The only message format there is.
 pub const MAGIC: i8 = 2;
@@ -78,9 +84,9 @@ impl BatchHeader {
             last_offset_delta: i32::from_be_bytes(array(bytes, 23)),
             base_timestamp: i64::from_be_bytes(array(bytes, 27)),
             max_timestamp: i64::from_be_bytes(array(bytes, MAX_TIMESTAMP_AT)),
-            producer_id: i64::from_be_bytes(array(bytes, 43)),
-            producer_epoch: i16::from_be_bytes(array(bytes, 51)),
-            base_sequence: i32::from_be_bytes(array(bytes, 53)),
+            producer_id: i64::from_be_bytes(array(bytes, PRODUCER_ID_AT)),
+            producer_epoch: i16::from_be_bytes(array(bytes, PRODUCER_EPOCH_AT)),
+            base_sequence: i32::from_be_bytes(array(bytes, BASE_SEQUENCE_AT)),
             record_count: i32::from_be_bytes(array(bytes, 57)),
         }
     }
@@ -101,9 +107,17 @@ impl BatchHeader {
             MAX_TIMESTAMP_AT,
             self.max_timestamp.to_be_bytes(),
         );
-        put(&mut bytes, 43, self.producer_id.to_be_bytes());
-        put(&mut bytes, 51, self.producer_epoch.to_be_bytes());
-        put(&mut bytes, 53, self.base_sequence.to_be_bytes());
+        put(&mut bytes, PRODUCER_ID_AT, self.producer_id.to_be_bytes());
+        put(
+            &mut bytes,
+            PRODUCER_EPOCH_AT,
+            self.producer_epoch.to_be_bytes(),
+        );
+        put(
+            &mut bytes,
+            BASE_SEQUENCE_AT,
+            self.base_sequence.to_be_bytes(),
+        );
         put(&mut bytes, 57, self.record_count.to_be_bytes());
         bytes
     }

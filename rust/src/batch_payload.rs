@@ -51,13 +51,17 @@ impl Opener {
     }
 }
 
-/// The data batches of `data` that may hold offsets from `start_offset` on.
-pub fn data_batches(
+/// The batches of `data` that may hold offsets from `start_offset` on; control batches only when they are wanted.
+pub fn batches_from(
     data: &[u8],
     start_offset: i64,
+    include_control: bool,
 ) -> impl Iterator<Item = Result<Batch<'_>, BatchError>> {
     Batches::new(data).filter(move |batch| match batch {
-        Ok(batch) => !batch.header.has(CONTROL) && batch.header.last_offset() >= start_offset,
+        Ok(batch) => {
+            (include_control || !batch.header.has(CONTROL))
+                && batch.header.last_offset() >= start_offset
+        }
         Err(_) => true,
     })
 }

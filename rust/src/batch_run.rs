@@ -1,8 +1,8 @@
 //! Runs of record batches, without a look at the records: validate, walk, and assign offsets in place.
 
 use crate::batch_header::{
-    ATTRIBUTES_AT, Batch, BatchHeader, Batches, CONTROL, CRC_AT, LEADER_EPOCH_AT, LOG_APPEND_TIME,
-    MAX_TIMESTAMP_AT, put,
+    ATTRIBUTES_AT, BASE_SEQUENCE_AT, Batch, BatchHeader, Batches, CONTROL, CRC_AT, LEADER_EPOCH_AT,
+    LOG_APPEND_TIME, MAX_TIMESTAMP_AT, PRODUCER_EPOCH_AT, PRODUCER_ID_AT, TRANSACTIONAL, put,
 };
 use crate::checksum::crc32c_of;
 use crate::error::{BatchError, Fault};
@@ -158,9 +158,54 @@ pub fn assign(data: &mut [u8], assignment: Assignment) -> Result<i64, BatchError
         if let Some(time_ms) = assignment.log_append_time_ms {
             batch[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME as u8;
             put(batch, MAX_TIMESTAMP_AT, time_ms.to_be_bytes());
-            let crc = crc32c_of(&batch[ATTRIBUTES_AT..]);
-            put(batch, CRC_AT, crc.to_be_bytes());
+            put_crc(batch);
         }
     }
     Ok(next_offset)
+}
+
+/// Who sent the batches of a run, and with which sequence number it begins.
+#[derive(Clone, Copy)]
+pub struct Producer {
+    /// The producer's id.
+    pub id: i64,
+    /// The producer's epoch.
+    pub epoch: i16,
+    /// The sequence number of the first record.
+    pub base_sequence: i32,
+    /// Whether the batches belong to a transaction.
+    pub is_transactional: bool,
+}
+
+/// Writes the producer and consecutive sequence numbers into a run of whole batches; returns the next sequence number.
+///
+/// Nothing is changed when the run is not made of whole batches.
+pub fn assign_producer(data: &mut [u8], producer: Producer) -> Result<i32, BatchError> {
+    let mut spans = Vec::new();
+    let mut next_sequence = producer.base_sequence;
+    let mut batches = Batches::new(data);
+    for batch in &mut batches {
+        let batch = batch?;
+        batch.check_counts()?;
+        spans.push((batch.position, batch.bytes.len(), next_sequence));
+        // After the largest number comes 0.
+        next_sequence = next_sequence.wrapping_add(batch.header.record_count) & i32::MAX;
+    }
+    batches.check_end()?;
+    for (position, size, base_sequence) in spans {
+        let batch = &mut data[position..position + size];
+        put(batch, PRODUCER_ID_AT, producer.id.to_be_bytes());
+        put(batch, PRODUCER_EPOCH_AT, producer.epoch.to_be_bytes());
+        put(batch, BASE_SEQUENCE_AT, base_sequence.to_be_bytes());
+        if producer.is_transactional {
+            batch[ATTRIBUTES_AT + 1] |= TRANSACTIONAL as u8;
+        }
+        put_crc(batch);
+    }
+    Ok(next_sequence)
+}
+
+fn put_crc(batch: &mut [u8]) {
+    let crc = crc32c_of(&batch[ATTRIBUTES_AT..]);
+    put(batch, CRC_AT, crc.to_be_bytes());
 }

@@ -4,6 +4,10 @@
 
 use pyo3::prelude::*;
 
+mod arrow_capsule;
+mod arrow_columns;
+mod arrow_decode;
+mod arrow_encode;
 mod arrow_records;
 mod batch;
 mod batch_builder;

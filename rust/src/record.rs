@@ -35,11 +35,6 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0

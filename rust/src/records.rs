@@ -1,7 +1,7 @@
 //! Record batches from and to Python tuples.
 
 use crate::batch_builder::{BatchBuilder, BatchFields};
-use crate::batch_payload::{Opener, data_batches, record_error};
+use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::buffer::{ByteView, DETACH_BYTES};
 use crate::codec::Codec;
 use crate::record::{HeaderRef, Record};
@@ -35,6 +35,10 @@ pub fn codec_and_level(codec: i16, level: Option<i32>) -> PyResult<(Codec, Optio
     records, *, codec = 0, level = None, base_offset = 0, leader_epoch = -1, producer_id = -1, producer_epoch = -1,
     base_sequence = -1, is_transactional = false, is_control = false, offsets = None,
 ))]
+#[pyo3(
+    text_signature = "(records, *, codec=0, level=None, base_offset=0, leader_epoch=-1, producer_id=-1, \
+    producer_epoch=-1, base_sequence=-1, is_transactional=False, is_control=False, offsets=None)"
+)]
 #[allow(clippy::too_many_arguments)]
 fn build_batch<'py>(
     py: Python<'py>,
@@ -155,16 +159,17 @@ fn owned_headers<'py>(headers: Borrowed<'_, 'py, PyAny>) -> PyResult<Vec<OwnedHe
 }
 
 #[pyfunction]
-#[pyo3(signature = (data, *, max_decompressed_bytes, start_offset = 0))]
+#[pyo3(signature = (data, *, max_decompressed_bytes, start_offset = 0, include_control = false))]
 fn decode_records<'py>(
     py: Python<'py>,
     data: ByteView<'py>,
     max_decompressed_bytes: usize,
     start_offset: i64,
+    include_control: bool,
 ) -> PyResult<Bound<'py, PyList>> {
     let decoded = PyList::empty(py);
     let mut opener = Opener::new(max_decompressed_bytes);
-    for batch in data_batches(data.as_slice(), start_offset) {
+    for batch in batches_from(data.as_slice(), start_offset, include_control) {
         let batch = batch?;
         let records = if batch.bytes.len() > DETACH_BYTES {
             py.detach(|| opener.open(&batch))?

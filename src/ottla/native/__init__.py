@@ -1,36 +1,44 @@
 """The typed face of the Rust kernel.
 
-Pure work on bytes that the caller hands in, except `LogIo`, which owns a thread. Inputs above 64 KiB are worked on without
-the GIL: nobody may change or resize a buffer until the call that was given it returns.
+Pure work on bytes that the caller hands in, except `LogIo`, which owns a thread. Inputs above 64 KiB are worked on
+without the GIL: nobody may change or resize a buffer until the call that was given it returns.
 """
 
 from ottla.native._kernel import (
+    ArrowRecords,
     BatchInfo,
     LogIo,
     MessageCodec,
     RequestHeader,
     RequestHeaderDecoder,
     assign_offsets,
+    assign_producer,
     build_batch,
     crc32c,
+    decode_arrow,
     decode_records,
     decode_response_header,
+    encode_arrow,
     murmur2,
     validate_batches,
     walk_batches,
 )
 
 __all__ = [
+    "ArrowRecords",
     "BatchInfo",
     "LogIo",
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
     "assign_offsets",
+    "assign_producer",
     "build_batch",
     "crc32c",
+    "decode_arrow",
     "decode_records",
     "decode_response_header",
+    "encode_arrow",
     "murmur2",
     "validate_batches",
     "walk_batches",

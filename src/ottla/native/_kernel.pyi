@@ -1,12 +1,34 @@
-"""Types of the Rust kernel. Every function raises a class of `ottla.native.errors` for bytes that are not what they claim."""
+"""Types of the Rust kernel. Every function raises a class of `ottla.native.errors` for bytes that are not what they
+claim.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, final, type_check_only
 
 from typing_extensions import Buffer
 
 from ottla.native.errors import KernelError
+
+__all__ = [
+    "ArrowRecords",
+    "BatchInfo",
+    "LogIo",
+    "MessageCodec",
+    "RequestHeader",
+    "RequestHeaderDecoder",
+    "assign_offsets",
+    "assign_producer",
+    "build_batch",
+    "crc32c",
+    "decode_arrow",
+    "decode_records",
+    "decode_response_header",
+    "encode_arrow",
+    "murmur2",
+    "validate_batches",
+    "walk_batches",
+]
 
 # Checksums and the partitioner.
 
@@ -76,23 +98,34 @@ class BatchInfo:
 def validate_batches(data: Buffer, *, max_batch_bytes: int = 0, allow_control: bool = False) -> list[BatchInfo]:
     """The batches of `data`, which must be nothing but whole batches that a producer may write.
 
-    Checked per batch: lengths, magic 2, size (when `max_batch_bytes` is not 0), CRC, codec, at least one record and as many
-    as the last offset delta says, a sequence number when there is a producer id, no control batch (unless allowed). Records
-    are not looked at. Raises at the first bad batch. Base offsets may be anything.
+    Checked per batch: lengths, magic 2, size (when `max_batch_bytes` is not 0), CRC, codec, at least one record and
+    as many as the last offset delta says, a sequence number when there is a producer id, no control batch (unless
+    allowed). Records are not looked at. Raises at the first bad batch. Base offsets may be anything.
     """
 
 def walk_batches(data: Buffer, *, check_crc: bool) -> tuple[list[BatchInfo], int, KernelError | None]:
     """The whole good batches at the start of `data`, the bytes they take, and why there are no more.
 
-    The reason is None when nothing follows or only the beginning of a batch does, as at the end of a fetch. For logs: offsets
-    may have gaps inside a batch, control batches are fine. `check_crc` costs a look at every byte.
+    The reason is None when nothing follows or only the beginning of a batch does, as at the end of a fetch. For logs:
+    offsets may have gaps inside a batch, control batches are fine. `check_crc` costs a look at every byte.
     """
 
 def assign_offsets(data: Buffer, base_offset: int, leader_epoch: int, log_append_time_ms: int = -1) -> int:
-    """Writes consecutive base offsets and the leader epoch into the batches of `data`, in place; returns the next offset.
+    """Writes consecutive base offsets and the leader epoch into the batches of `data`, in place; returns the next
+    offset.
 
-    With `log_append_time_ms` >= 0 it becomes the time of all records, and the CRCs are made anew. `data` must be writable
-    and nothing but whole batches; otherwise it is left as it was and an error is raised.
+    With `log_append_time_ms` >= 0 it becomes the time of all records, and the CRCs are made anew. `data` must be
+    writable and nothing but whole batches; otherwise it is left as it was and an error is raised.
+    """
+
+def assign_producer(
+    data: Buffer, producer_id: int, producer_epoch: int, base_sequence: int, *, is_transactional: bool = False
+) -> int:
+    """Writes the producer and consecutive sequence numbers into the batches of `data`, in place; returns the next
+    number.
+
+    For a producer that learns its numbers after it built the batches. The CRCs are made anew; `data` as for
+    `assign_offsets`.
     """
 
 def build_batch(
@@ -117,13 +150,71 @@ def build_batch(
     """
 
 def decode_records(
-    data: Buffer, *, max_decompressed_bytes: int, start_offset: int = 0
+    data: Buffer, *, max_decompressed_bytes: int, start_offset: int = 0, include_control: bool = False
 ) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
     """The records of `data` from `start_offset` on, each `(offset, timestamp_ms, key, value, headers)`.
 
-    CRCs are checked; control batches are skipped, and so is the part of a batch at the end. All compressed batches together
-    may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by `position` how far `data` can be
-    decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
+    CRCs are checked; control batches are skipped unless wanted, and so is the part of a batch at the end. All
+    compressed batches together may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by
+    `position` how far `data` can be decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
+    """
+
+# Record batches as Arrow tables, through the PyCapsule interface
+# (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
+
+@final
+class ArrowRecords:
+    """A struct array of decoded records, which any Arrow library takes without a copy:
+    `pyarrow.record_batch(records)`.
+    """
+
+    def __len__(self) -> int:
+        """How many records there are."""
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@type_check_only
+class _ArrowArrayExportable(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+def decode_arrow(
+    data: Buffer,
+    *,
+    max_decompressed_bytes: int,
+    start_offset: int,
+    end_offset: int,
+    topic: str,
+    partition: int,
+    include_headers: bool,
+) -> ArrowRecords:
+    """The records of `data` with `start_offset <= offset < end_offset`, in the columns of Spark's Kafka source.
+
+    key binary, value binary, topic string, partition int32, offset int64, timestamp timestamp[us, UTC], timestampType
+    int32 (0 the producer's, 1 the broker's) and, if asked for, headers list<element: struct<key: string, value:
+    binary>>, null when a record has none; every field is nullable. Otherwise as `decode_records`. A column cannot
+    hold more than 2 GB, which is a DecompressionLimitError too. Timestamps beyond what microseconds can say are the
+    largest or smallest that they can.
+    """
+
+def encode_arrow(
+    array: _ArrowArrayExportable,
+    *,
+    partition_count: int,
+    now_ms: int,
+    codec: int = 0,
+    level: int | None = None,
+    max_batch_bytes: int = 1_000_000,
+    unkeyed_start: int = 0,
+) -> list[tuple[int, bytearray, int]]:
+    """The rows of a record batch or struct array as batches, each `(partition, batch, record_count)`.
+
+    Columns: value, and as wanted key (both binary or string of any width), headers (list of struct<key, value>),
+    partition (int32), timestamp (any unit, or int64 milliseconds; `now_ms` where it is null). A row goes to its
+    partition; without one, to that of its key by murmur2, as the Java client does; without a key, to `unkeyed_start`
+    until a batch is full, then to the next partition and so on, so callers pass a number that moves on. Rows of one
+    partition keep their order. A batch is closed before it exceeds `max_batch_bytes` uncompressed; a larger record
+    has a batch of its own. Batches are as from a producer without idempotence, see `assign_producer`. Raises
+    TypeError for columns, ValueError for cells.
     """
 
 # The log I/O thread.
@@ -219,6 +310,7 @@ class MessageCodec:
     def encode_frame_parts(self, message: object, header: bytes) -> list[object]:
         """The same in parts. The `slices` of records that have them, and large records, stand between the bytes."""
 
+@type_check_only
 class FieldDescription(Protocol):
     """One field of a struct in one version."""
 
@@ -243,6 +335,7 @@ class FieldDescription(Protocol):
     @property
     def default(self) -> object: ...
 
+@type_check_only
 class StructDescription(Protocol):
     """A class with slots and its fields in the order of the wire."""
 

@@ -1,7 +1,7 @@
 """What the kernel raises when bytes from a peer or a file are not what they claim to be.
 
-The kernel never panics on hostile bytes; it raises one of these. What a caller did wrong (a level that does not exist, a
-record that is no tuple) is a `TypeError`, `ValueError` or `OverflowError`.
+The kernel never panics on hostile bytes; it raises one of these. What a caller did wrong (a level that does not exist,
+a record that is no tuple) is a `TypeError`, `ValueError` or `OverflowError`.
 """
 
 from ottla.model.errors import InvalidInputError
@@ -28,7 +28,7 @@ class KernelError(InvalidInputError):
 
 
 class CorruptRecordError(KernelError):
-    """Checksums, lengths or counts contradict each other: the bytes changed after they were written, or never were right."""
+    """Checksums, lengths or counts contradict each other: the bytes were changed, or never were right."""
 
 
 class InvalidRecordError(CorruptRecordError):
