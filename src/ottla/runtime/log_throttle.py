@@ -1,0 +1,35 @@
+"""Log lines that a peer can cause, at a rate it cannot choose."""
+
+import logging
+
+from ottla.runtime.clock import Clock
+
+
+class LogThrottle:
+    """Lets `lines_max` lines through in each `window_ms`, and says afterwards how many it kept back."""
+
+    __slots__ = ("_clock", "_kept_back", "_lines", "_lines_max", "_logger", "_window_ends_ms", "_window_ms")
+
+    def __init__(self, logger: logging.Logger, clock: Clock, *, lines_max: int = 10, window_ms: int = 10_000) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._lines_max = lines_max
+        self._window_ms = window_ms
+        self._window_ends_ms = 0
+        self._lines = 0
+        self._kept_back = 0
+
+    def warning(self, message: str, *args: object) -> None:
+        """Log a warning, or count it."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._window_ends_ms:
+            self._window_ends_ms = now_ms + self._window_ms
+            self._lines = 0
+            if self._kept_back:
+                self._logger.warning("%d more such lines were kept back", self._kept_back)
+                self._kept_back = 0
+        if self._lines >= self._lines_max:
+            self._kept_back += 1
+            return
+        self._lines += 1
+        self._logger.warning(message, *args)
