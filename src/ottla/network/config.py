@@ -1,0 +1,72 @@
+"""The settings of a listener and its connections."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """What a listener allows. Names are those of Apache Kafka's settings where it has them, dots as underscores.
+
+    Raises ValueError at construction for a value that cannot be meant.
+    """
+
+    socket_request_max_bytes: int = 100 * MIB
+    """A larger request closes its connection."""
+
+    queued_max_request_bytes: int = 256 * MIB
+    """The budget of `ottla.network.request_memory`. Apache Kafka sets no bound unless it is told to."""
+
+    connections_max_idle_ms: int = 600_000
+    """A connection on which nothing moves for so long is closed; -1 for never. One whose request is being handled is
+    not idle; one that does not read its responses is."""
+
+    max_connections: int = 2_147_483_647
+    """Connections at a time. More are closed as they come."""
+
+    max_connections_per_ip: int = 2_147_483_647
+    """Connections at a time from one address. More are closed as they come."""
+
+    socket_send_buffer_bytes: int = -1
+    """SO_SNDBUF; -1 leaves it to the operating system, which adapts it."""
+
+    socket_receive_buffer_bytes: int = -1
+    """SO_RCVBUF; -1 leaves it to the operating system, which adapts it."""
+
+    socket_listen_backlog_size: int = 1_024
+    """Connections that the operating system accepts ahead of us. Apache Kafka's 50 overflow when a few hundred clients
+    come back at once."""
+
+    in_flight_requests_max: int = 1_000
+    """Unanswered requests of a connection; then it is read no more until half of them are answered."""
+
+    out_bytes_max: int = 256 * KIB
+    """Bytes of responses in memory that a connection has not taken; then it is read no more until half of them are
+    gone. Slices of files are not in memory."""
+
+    out_bytes_total_max: int = 64 * MIB
+    """The same over all connections of the listener: above it, each may have a sixteenth of `out_bytes_max`."""
+
+    stalled_request_ms: int = 10_000
+    """While others wait for memory, whoever holds part of a request and sends nothing for so long is closed."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "socket_request_max_bytes",
+            "max_connections",
+            "max_connections_per_ip",
+            "socket_listen_backlog_size",
+            "in_flight_requests_max",
+            "out_bytes_max",
+            "out_bytes_total_max",
+            "stalled_request_ms",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("connections_max_idle_ms", "socket_send_buffer_bytes", "socket_receive_buffer_bytes"):
+            if getattr(self, name) < 1 and getattr(self, name) != -1:
+                raise ValueError(f"{name} must be at least 1, or -1, not {getattr(self, name)}")
+        if self.queued_max_request_bytes < 4 * MIB:
+            raise ValueError(f"queued_max_request_bytes must be at least 4 MiB, not {self.queued_max_request_bytes}")
