@@ -1,0 +1,401 @@
+"""One connection: frames in, responses out in order, and neither side overrun.
+
+A connection is driven by its socket, not by a task: the event loop calls it when there is something to read or room to
+write. Within a turn of the loop it receives once, hands the frames to its handler, and sends what became ready with one
+call. Responses that become ready elsewhere in the turn leave together at its end.
+
+It stops reading
+- while too many requests are unanswered, or too many bytes of responses not taken by the peer; it goes on at half;
+- while there is no memory for requests (`ottla.network.request_memory`);
+- for good when it drains.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ottla.model.errors import InvalidInputError
+from ottla.network.address import Address
+from ottla.network.config import NetworkConfig
+from ottla.network.frame_reader import FrameReader
+from ottla.network.metrics import NetworkMetrics
+from ottla.network.output_queue import OutputQueue, ReadAhead
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.request_memory import RequestMemory
+from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
+from ottla.runtime.clock import Clock
+from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
+
+__all__ = ["Connection", "ConnectionHandler", "ConnectionServices", "Part", "ResponseSlot"]
+
+logger = logging.getLogger(__name__)
+
+_LOST = frozenset(
+    {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
+)
+"""How the operating system says that the peer or the way to it is gone, which is no news."""
+
+
+class ConnectionHandler(Protocol):
+    """What a gateway gives for each connection. Called from the event loop, never after `on_close`."""
+
+    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        """A request has arrived. `frame` is writable, without the 4-byte length, and valid until the return unless
+        `lease` is retained. `slot` is to be filled once, now or later.
+
+        InvalidInputError closes the connection with one line in the log, any other exception with its traceback.
+        """
+        ...
+
+    def on_close(self) -> None:
+        """The connection is closed, by whomever. Called once; slots that are filled later are ignored."""
+        ...
+
+
+class ConnectionServices:
+    """What the connections of a listener share."""
+
+    __slots__ = ("clock", "config", "listener_name", "loop", "memory", "metrics", "on_closed", "throttle", "timer")
+
+    def __init__(
+        self,
+        *,
+        listener_name: str,
+        config: NetworkConfig,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        timer: Timer,
+        memory: RequestMemory,
+        metrics: NetworkMetrics,
+        throttle: LogThrottle,
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
+        self.listener_name = listener_name
+        self.config = config
+        self.loop = loop
+        self.clock = clock
+        self.timer = timer
+        self.memory = memory
+        self.metrics = metrics
+        self.throttle = throttle
+        self.on_closed = on_closed
+
+
+class Connection:
+    """A client's connection. Belongs to the event loop."""
+
+    __slots__ = (
+        "_fd",
+        "_handler",
+        "_idle_task",
+        "_is_draining",
+        "_is_flush_scheduled",
+        "_is_paused",
+        "_is_pumping",
+        "_is_reading",
+        "_is_writing",
+        "_moved_ms",
+        "_output",
+        "_reader",
+        "_responses",
+        "_services",
+        "_socket",
+        "is_closed",
+        "local",
+        "peer",
+    )
+
+    def __init__(self, sock: socket.socket, peer: Address, services: ConnectionServices, read_ahead: ReadAhead) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._services = services
+        self._reader = FrameReader(services.memory, self, services.config.socket_request_max_bytes)
+        self._responses = ResponseQueue(self._on_response)
+        self._output = OutputQueue(read_ahead)
+        self._handler: ConnectionHandler | None = None
+        self._is_reading = False
+        self._is_writing = False
+        self._is_paused = False
+        self._is_draining = False
+        self._is_pumping = False
+        self._is_flush_scheduled = False
+        self._moved_ms = services.clock.monotonic_ms()
+        self._idle_task: TimerTask | None = None
+        self.is_closed = False
+        self.peer = peer
+        """Where the client is."""
+        self.local = Address.of(sock.getsockname())
+        """The address by which the client reached us."""
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.peer} to {self.listener_name} at {self.local}>"
+
+    @property
+    def listener_name(self) -> str:
+        """The name of the listener that accepted it."""
+        return self._services.listener_name
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests whose response has not left the queue."""
+        return len(self._responses)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of responses in memory that the socket has not taken."""
+        return self._output.memory_bytes
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it waits for requests: not closed, draining, paused or out of memory."""
+        return self._is_reading
+
+    def start(self, handler: ConnectionHandler) -> None:
+        """Begin to read; `handler` gets the frames."""
+        self._handler = handler
+        self._watch_idle(self._services.config.connections_max_idle_ms)
+        self._read_on()
+
+    def close(self, reason: str = "") -> None:
+        """Close now. Unsent responses are dropped. A reason is logged with the peer's address, within limits."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason:
+            self._services.throttle.warning("closed the connection of %s to %s: %s", self.peer, self.local, reason)
+        self._read_off()
+        self._write_off()
+        self._socket.close()
+        if self._idle_task is not None:
+            self._idle_task.cancel()
+            self._idle_task = None
+        self._responses.clear()
+        self._services.metrics.out_bytes -= self._output.memory_bytes
+        self._output.clear()
+        self._reader.close()
+        handler, self._handler = self._handler, None
+        self._services.on_closed(self)
+        if handler is not None:
+            try:
+                handler.on_close()
+            except Exception:
+                logger.exception("the handler of %r failed to close", self)
+
+    def drain(self) -> None:
+        """Read no more; close when every request that was read is answered and every response sent."""
+        if self.is_closed or self._is_draining:
+            return
+        self._is_draining = True
+        self._read_off()
+        self._schedule_flush()
+
+    # The socket has something to read.
+
+    def _on_readable(self) -> None:
+        reader = self._reader
+        window = reader.window()
+        if window is None:
+            self._read_off()
+            return
+        try:
+            count = self._socket.recv_into(window)
+        except (BlockingIOError, InterruptedError):
+            reader.settle()
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        if not count:
+            self.close()
+            return
+        services = self._services
+        services.metrics.bytes_in += count
+        if not self._output:
+            self._moved_ms = services.clock.monotonic_ms()
+        reader.received(count)
+        self._pump()
+
+    def resume_for_memory(self) -> None:
+        """There may be memory for requests again."""
+        if self.is_closed or self._is_draining or self._is_paused:
+            return
+        self._read_on()
+        self._moved_ms = self._services.clock.monotonic_ms()
+        self._on_readable()
+
+    def close_for_memory(self, stalled_ms: int) -> None:
+        """Others need the memory of the request that the peer does not complete."""
+        if self._is_reading:
+            self.close(f"it sent nothing of the rest of its request for {stalled_ms} ms while others waited for memory")
+
+    # Frames to the handler, responses to the socket.
+
+    def _pump(self) -> None:
+        """Hand out the frames that have arrived and send what is ready, until neither is to be had."""
+        self._is_pumping = True
+        while True:
+            if not self._dispatch():
+                break
+            self._write()
+            if self.is_closed or not self._is_paused or not self._may_go_on():
+                break
+            self._is_paused = False
+        self._is_pumping = False
+        if self.is_closed:
+            return
+        self._reader.settle(is_paused=self._is_paused)
+        if self._is_paused:
+            self._read_off()
+        elif not self._is_draining:
+            self._read_on()
+        self._close_if_drained()
+
+    def _dispatch(self) -> bool:
+        """Frames to the handler, until there is none or the connection is paused. False when it is closed."""
+        reader, responses, handler = self._reader, self._responses, self._handler
+        config, metrics = self._services.config, self._services.metrics
+        try:
+            while not self._is_draining and (frame := reader.next_frame()) is not None:
+                metrics.requests += 1
+                lease = reader.buffer
+                assert lease is not None
+                assert handler is not None
+                handler.on_frame(frame, lease, responses.open())
+                if self.is_closed:
+                    return False
+                if len(responses.slots) >= config.in_flight_requests_max or self._output.memory_bytes > self._out_max():
+                    self._is_paused = True
+                    break
+        except InvalidInputError as error:
+            self._write()
+            self.close(str(error))
+        except Exception:
+            logger.exception("the handler of %r failed; the connection is closed", self)
+            self.close()
+        return not self.is_closed
+
+    def _on_response(self, parts: Sequence[Part]) -> None:
+        output, metrics = self._output, self._services.metrics
+        before = output.memory_bytes
+        output.push(parts)
+        metrics.out_bytes += output.memory_bytes - before
+        self._schedule_flush()
+
+    def _schedule_flush(self) -> None:
+        if not self._is_pumping and not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._services.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_scheduled = False
+        if self.is_closed:
+            return
+        if not self._is_writing:
+            self._write()
+        self._after_write()
+
+    def _on_writable(self) -> None:
+        self._write()
+        self._after_write()
+
+    def _after_write(self) -> None:
+        if self.is_closed:
+            return
+        if self._is_paused and self._may_go_on():
+            self._is_paused = False
+            self._pump()
+        else:
+            self._close_if_drained()
+
+    def on_read_ahead(self) -> None:
+        """The slice of a file that was asked for is in the page cache now."""
+        self._output.resume()
+        if not self.is_closed:
+            self._on_writable()
+
+    def _write(self) -> None:
+        output = self._output
+        if output and not output.is_waiting_for_disk:
+            metrics = self._services.metrics
+            sent_before, memory_before = output.sent_bytes, output.memory_bytes
+            lost: OSError | None = None
+            try:
+                output.write_to(self._socket)
+            except OSError as error:
+                lost = error
+            metrics.bytes_out += output.sent_bytes - sent_before
+            metrics.out_bytes += output.memory_bytes - memory_before
+            if lost is not None:
+                self._lose(lost)
+                return
+            if output.sent_bytes != sent_before:
+                self._moved_ms = self._services.clock.monotonic_ms()
+        if output and not output.is_waiting_for_disk:
+            self._write_on()
+        else:
+            self._write_off()
+
+    # Back-pressure.
+
+    def _out_max(self) -> int:
+        config = self._services.config
+        if self._services.metrics.out_bytes > config.out_bytes_total_max:
+            return config.out_bytes_max // 16
+        return config.out_bytes_max
+
+    def _may_go_on(self) -> bool:
+        if len(self._responses.slots) > self._services.config.in_flight_requests_max // 2:
+            return False
+        return self._output.memory_bytes <= self._out_max() // 2
+
+    def _close_if_drained(self) -> None:
+        if self._is_draining and not self._responses.slots and not self._output:
+            self.close()
+
+    # What the loop watches.
+
+    def _read_on(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._services.loop.add_reader(self._fd, self._on_readable)
+
+    def _read_off(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._services.loop.remove_reader(self._fd)
+
+    def _write_on(self) -> None:
+        if not self._is_writing:
+            self._is_writing = True
+            self._services.loop.add_writer(self._fd, self._on_writable)
+
+    def _write_off(self) -> None:
+        if self._is_writing:
+            self._is_writing = False
+            self._services.loop.remove_writer(self._fd)
+
+    # The end.
+
+    def _lose(self, error: OSError) -> None:
+        self.close("" if error.errno in _LOST else str(error))
+
+    def _watch_idle(self, delay_ms: int) -> None:
+        if delay_ms >= 0:
+            self._idle_task = self._services.timer.schedule(delay_ms, self._check_idle)
+
+    def _check_idle(self) -> None:
+        """Close when nothing has moved for the idle time; otherwise look again when that could be so."""
+        now_ms = self._services.clock.monotonic_ms()
+        is_our_turn = not self._output and (bool(self._responses.slots) or not self._is_reading)
+        if is_our_turn or self._output.is_waiting_for_disk:
+            self._moved_ms = now_ms
+        left_ms = self._moved_ms + self._services.config.connections_max_idle_ms - now_ms
+        if left_ms > 0:
+            self._watch_idle(left_ms)
+            return
+        self.close("it did not read its responses" if self._output else "")

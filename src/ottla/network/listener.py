@@ -1,0 +1,207 @@
+"""A listening address and its connections."""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from ottla.network.address import Address
+from ottla.network.config import NetworkConfig
+from ottla.network.connection import Connection, ConnectionHandler, ConnectionServices
+from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.network.file_slice import FileSlice
+from ottla.network.file_transfer import read_into_page_cache
+from ottla.network.listening_socket import open_listening_sockets
+from ottla.network.metrics import NetworkMetrics
+from ottla.network.request_memory import RequestMemory
+from ottla.runtime.clock import Clock
+from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+
+logger = logging.getLogger(__name__)
+
+_ACCEPTS_PER_TURN = 64
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_ACCEPT_PAUSE_MS = 200
+_READ_AHEAD_THREADS = 4
+
+HandlerFactory = Callable[[Connection], ConnectionHandler]
+
+
+class Listener:
+    """Accepts connections at `host`:`port` and gives each a handler. Belongs to the event loop it is started on.
+
+    `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
+    name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        factory: HandlerFactory,
+        *,
+        config: NetworkConfig,
+        clock: Clock,
+        timer: Timer,
+        name: str = "PLAINTEXT",
+        quotas: ConnectionQuotas | None = None,
+        memory: RequestMemory | None = None,
+    ) -> None:
+        self.name = name
+        self.metrics = NetworkMetrics()
+        self._host = host
+        self._port = port
+        self._factory = factory
+        self._config = config
+        self._clock = clock
+        self._timer = timer
+        self._quotas = quotas or ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
+        self._memory = memory
+        self._throttle = LogThrottle(logger, clock)
+        self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
+        self._sockets: list[socket.socket] = []
+        self._connections: set[Connection] = set()
+        self._services: ConnectionServices | None = None
+        self._all_closed: asyncio.Event | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; the first address when there are several."""
+        return Address.of(self._sockets[0].getsockname())
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        """The open connections."""
+        return frozenset(self._connections)
+
+    async def start(self) -> None:
+        """Listen. Raises ListenError, which says what is wrong with the address and what to do."""
+        loop = asyncio.get_running_loop()
+        config = self._config
+        if self._memory is None:
+            self._memory = RequestMemory(
+                config.queued_max_request_bytes,
+                stalled_ms=config.stalled_request_ms,
+                clock=self._clock,
+                timer=self._timer,
+                call_soon=loop.call_soon,
+            )
+        self._services = ConnectionServices(
+            listener_name=self.name,
+            config=config,
+            loop=loop,
+            clock=self._clock,
+            timer=self._timer,
+            memory=self._memory,
+            metrics=self.metrics,
+            throttle=self._throttle,
+            on_closed=self._on_closed,
+        )
+        self._sockets = await open_listening_sockets(self._host, self._port, config)
+        for listening in self._sockets:
+            loop.add_reader(listening.fileno(), self._on_acceptable, listening)
+
+    async def close(self, drain_ms: int = 0) -> None:
+        """Accept no more, read no more, send what is answered within `drain_ms`, then close what is left."""
+        self._stop_accepting()
+        if self._connections and drain_ms > 0:
+            self._all_closed = asyncio.Event()
+            deadline = self._timer.schedule(drain_ms, self._all_closed.set)
+            for connection in tuple(self._connections):
+                connection.drain()
+            await self._all_closed.wait()
+            deadline.cancel()
+        for connection in tuple(self._connections):
+            connection.close()
+        await self._tasks.close()
+
+    def _stop_accepting(self) -> None:
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            loop.remove_reader(listening.fileno())
+            listening.close()
+        self._sockets.clear()
+
+    def _on_acceptable(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                sock, peer = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                self._pause_accepting(listening, error)
+                return
+            self._admit(sock, Address.of(peer))
+
+    def _pause_accepting(self, listening: socket.socket, error: OSError) -> None:
+        """Without a free file descriptor the socket stays readable; let the loop do other work for a while."""
+        self._throttle.warning(
+            "cannot accept connections at %s: %s; the limit is that of `ulimit -n`, or max.connections may be lowered",
+            self.address,
+            error,
+        )
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening.fileno())
+
+        def resume() -> None:
+            if listening in self._sockets:
+                loop.add_reader(listening.fileno(), self._on_acceptable, listening)
+
+        self._timer.schedule(_ACCEPT_PAUSE_MS, resume)
+
+    def _admit(self, sock: socket.socket, peer: Address) -> None:
+        refusal = self._quotas.admit(peer.host)
+        if refusal is not None:
+            self.metrics.connections_refused += 1
+            self._throttle.warning("refused a connection of %s to %s: %s", peer, self.address, refusal)
+            sock.close()
+            return
+        services = self._services
+        assert services is not None
+        try:
+            self._configure(sock)
+            connection = Connection(sock, peer, services, lambda piece: self._read_ahead(connection, piece))
+        except OSError:  # it is gone already
+            sock.close()
+            self._quotas.release(peer.host)
+            return
+        self.metrics.connections_accepted += 1
+        self.metrics.connections_open += 1
+        self._connections.add(connection)
+        try:
+            connection.start(self._factory(connection))
+        except Exception:
+            logger.exception("no handler could be made for %r", connection)
+            connection.close()
+
+    def _configure(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._config.socket_send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.socket_send_buffer_bytes)
+
+    def _read_ahead(self, connection: Connection, piece: FileSlice) -> None:
+        self._tasks.spawn(self._read_ahead_in_thread(connection, piece), f"read ahead for {connection.peer}")
+
+    async def _read_ahead_in_thread(self, connection: Connection, piece: FileSlice) -> None:
+        try:
+            await self._tasks.in_thread(partial(read_into_page_cache, piece.fd, piece.position, piece.size))
+        except OSError as error:
+            connection.close(f"a file could not be read: {error}")
+        connection.on_read_ahead()
+
+    def _on_closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._quotas.release(connection.peer.host)
+        self.metrics.connections_open -= 1
+        if self._all_closed is not None and not self._connections:
+            self._all_closed.set()
