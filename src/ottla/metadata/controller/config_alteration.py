@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.metadata.controller.decision import Decision, Outcome
-from ottla.metadata.image.image import ConfigResource, ConfigResourceType, MetadataImage
+from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode
@@ -98,6 +98,7 @@ def _topic_changes(
     image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str]
 ) -> dict[str, str | None]:
     own = image.config(request.resource)
+    inherited = {**broker_settings, **image.config(ALL_BROKERS)}
     changes: dict[str, str | None] = {}
     for alteration in request.alterations:
         name = alteration.name
@@ -108,7 +109,7 @@ def _topic_changes(
         definition = TOPIC_SETTINGS.get(name)
         if definition is None:
             raise InvalidSettingError(f"{name} is not a topic setting that can be changed")
-        present = own[name] if name in own else topic_default(name, broker_settings)
+        present = own[name] if name in own else topic_default(name, inherited)
         value = _new_value(alteration, definition.type, present)
         if value is not None:
             definition.parse(value)

@@ -128,8 +128,8 @@ class Controller:
             )
         )
 
-    async def delete_topics(self, topics: Sequence[str | UUID]) -> dict[str | UUID, Outcome[TopicImage]]:
-        """Delete topics by name or id."""
+    async def delete_topics(self, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
+        """Delete topics by name or id; the outcomes in the order of `topics`."""
         return await self.decide(lambda image: decide_topic_deletion(image, topics, self._limits))
 
     async def create_partitions(

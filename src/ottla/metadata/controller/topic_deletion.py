@@ -1,34 +1,44 @@
 """Decides about topics that are to go.
 
-Errors, as Kafka answers them: TOPIC_DELETION_DISABLED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID.
+Errors, as Kafka answers them: INVALID_REQUEST (a topic twice), TOPIC_DELETION_DISABLED, UNKNOWN_TOPIC_OR_PARTITION,
+UNKNOWN_TOPIC_ID. A coordinator's topic is deleted like any other, as Kafka does.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from uuid import UUID
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.topic_limits import TopicLimits
 from ottla.metadata.image.image import MetadataImage, TopicImage
-from ottla.metadata.records import MetadataRecord, TopicRemovedRecord
+from ottla.metadata.records import TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
 
 def decide_topic_deletion(
-    image: MetadataImage, topics: Iterable[str | UUID], limits: TopicLimits
-) -> Decision[dict[str | UUID, Outcome[TopicImage]]]:
-    """Decide about each topic, by name or by id, by itself; a topic named twice goes once."""
-    outcomes: dict[str | UUID, Outcome[TopicImage]] = {}
-    removed: dict[UUID, MetadataRecord] = {}
+    image: MetadataImage, topics: Sequence[str | UUID], limits: TopicLimits
+) -> Decision[list[Outcome[TopicImage]]]:
+    """Decide about each topic, by name or by id, by itself; the outcomes are in the order of the request.
+
+    What occurs twice, even once by name and once by id, is refused each time: it may be a mistake.
+    """
+    found: list[Outcome[TopicImage]] = []
     for wanted in topics:
         try:
-            topic = _find(image, wanted, limits)
+            found.append(_find(image, wanted, limits))
         except ApiError as error:
-            outcomes[wanted] = error
-            continue
-        outcomes[wanted] = topic
-        removed[topic.topic_id] = TopicRemovedRecord(topic.topic_id)
-    return Decision(tuple(removed.values()), outcomes)
+            found.append(error)
+    occurrences = Counter(each.topic_id for each in found if isinstance(each, TopicImage))
+    outcomes = [
+        _refused(each) if isinstance(each, TopicImage) and occurrences[each.topic_id] > 1 else each for each in found
+    ]
+    records = tuple(TopicRemovedRecord(each.topic_id) for each in outcomes if isinstance(each, TopicImage))
+    return Decision(records, outcomes)
+
+
+def _refused(topic: TopicImage) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, f"the request names the topic {topic.name} more than once")
 
 
 def _find(image: MetadataImage, wanted: str | UUID, limits: TopicLimits) -> TopicImage:

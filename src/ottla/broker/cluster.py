@@ -1,0 +1,65 @@
+"""The cluster as one client is told about it: who is there, and at which address."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.model.broker_settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from ottla.network.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker and the address a client is to use for it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class ClusterView:
+    """Belongs to the event loop; `current_image` gives the image this broker has reached."""
+
+    __slots__ = ("_advertised", "_current_image", "node_id")
+
+    def __init__(self, settings: BrokerSettings, current_image: Callable[[], MetadataImage]) -> None:
+        self.node_id = settings.node_id
+        """The number of this broker."""
+        self._advertised = settings.advertised_listener
+        self._current_image = current_image
+
+    @property
+    def cluster_id(self) -> str:
+        """The id the cluster got at its first start."""
+        return self._current_image().cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that decides, -1 when there is none."""
+        return self._current_image().controller_id
+
+    def nodes(self, connection: "Connection") -> tuple[Node, ...]:
+        """Every broker, by its number, with an address that the client of `connection` can use.
+
+        A broker that advertises no address is told at the one by which this client came: whoever got through to
+        `127.0.0.1` or to a name in a container's network gets through to it again.
+        """
+        brokers = self._current_image().brokers
+        return tuple(self._node(brokers[broker_id], connection) for broker_id in sorted(brokers))
+
+    def node(self, node_id: int, connection: "Connection") -> Node | None:
+        """One broker, or None when it is not there."""
+        broker = self._current_image().brokers.get(node_id)
+        return self._node(broker, connection) if broker is not None else None
+
+    def _node(self, broker: BrokerImage, connection: "Connection") -> Node:
+        local = connection.local
+        if broker.broker_id == self.node_id:
+            if self._advertised is not None:
+                return Node(broker.broker_id, self._advertised.host, self._advertised.port, broker.rack)
+            return Node(broker.broker_id, local.host, local.port, broker.rack)
+        return Node(broker.broker_id, broker.host or local.host, broker.port, broker.rack)

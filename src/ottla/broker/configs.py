@@ -1,0 +1,146 @@
+"""What settings hold for topics and brokers, where they come from, and how they are changed."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
+from ottla.metadata.controller.config_alteration import ResourceAlteration
+from ottla.metadata.controller.controller import Controller
+from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.image.delta import MetadataDelta
+from ottla.metadata.image.image import (
+    ALL_BROKERS,
+    ConfigResource,
+    ConfigResourceType,
+    MetadataImage,
+    TopicImage,
+    topic_resource,
+)
+from ottla.model.broker_setting_table import BROKER_SETTINGS
+from ottla.model.broker_settings import BrokerSettings
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.setting import SettingDefinition, UpdateScope
+from ottla.model.topic_name import validate_topic_name
+from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
+
+
+class ConfigService:
+    """Belongs to the event loop."""
+
+    __slots__ = ("_controller", "_node_id", "_settings")
+
+    def __init__(self, controller: Controller, settings: BrokerSettings) -> None:
+        self._controller = controller
+        self._settings = settings
+        self._node_id = settings.node_id
+
+    def topic_settings(self, topic: str, image: MetadataImage | None = None) -> dict[str, str]:
+        """Every topic setting with the value that holds for a topic, as text, in the given or the current image."""
+        image = image if image is not None else self._controller.image
+        return effective_topic_settings(image.config(topic_resource(topic)), self._set_on_broker(image))
+
+    def topics_with_changed_settings(self, image: MetadataImage, delta: MetadataDelta) -> list[TopicImage]:
+        """Topics, without new ones, for which another value may hold since `delta`."""
+        known = delta.base.topics_by_id
+        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
+            return [topic for topic_id, topic in image.topics_by_id.items() if topic_id in known]
+        changed = (image.topic(resource.name) for resource in delta.changed_configs)
+        return [topic for topic in changed if topic is not None and topic.topic_id in known]
+
+    def created_topic_entries(self, own: Mapping[str, str]) -> list[ConfigEntry]:
+        """The entries of a topic that was just created, or is only checked, with these settings of its own."""
+        return self._topic_entries(own, None)
+
+    def describe(self, resource: ConfigResource, names: Iterable[str] | None) -> list[ConfigEntry]:
+        """The settings of a resource, sorted by name; those asked for, or with None all of them.
+
+        Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
+        """
+        wanted = None if names is None else frozenset(names)
+        if resource.type == ConfigResourceType.TOPIC:
+            validate_topic_name(resource.name)
+            if self._controller.image.topic(resource.name) is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {resource.name}")
+            return self._topic_entries(self._controller.image.config(resource), wanted)
+        if resource.type == ConfigResourceType.BROKER:
+            if resource == ALL_BROKERS:
+                return self._all_brokers_entries(wanted)
+            if resource.name != str(self._node_id):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"this is broker {self._node_id}: it describes itself and all brokers, not {resource.name!r}",
+                )
+            return [self._broker_entry(each) for each in _selected(BROKER_SETTINGS.values(), wanted)]
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
+
+    async def alter(
+        self, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
+    ) -> dict[ConfigResource, Outcome[None]]:
+        """Change settings; of each resource all that was asked, or nothing and the reason."""
+        return await self._controller.alter_configs(requests, validate_only=validate_only)
+
+    def _set_on_broker(self, image: MetadataImage) -> dict[str, str]:
+        return {**self._settings.explicit, **image.broker_config(self._node_id)}
+
+    def _topic_entries(self, own: Mapping[str, str], wanted: frozenset[str] | None) -> list[ConfigEntry]:
+        effective = effective_topic_settings(own, self._set_on_broker(self._controller.image))
+        return [
+            _entry(definition, effective[definition.name], self._topic_synonyms(definition.name, own))
+            for definition in _selected(TOPIC_SETTINGS.values(), wanted)
+        ]
+
+    def _topic_synonyms(self, name: str, own: Mapping[str, str]) -> tuple[ConfigSynonym, ...]:
+        inherited = self._broker_synonyms([synonym.name for synonym in BROKER_SYNONYMS[name]])
+        if name in own:
+            return (ConfigSynonym(name, own[name], ConfigSource.TOPIC), *inherited)
+        return inherited
+
+    def _broker_entry(self, definition: SettingDefinition) -> ConfigEntry:
+        synonyms = self._broker_synonyms([definition.name])
+        return _entry(definition, synonyms[0].value if synonyms else None, synonyms)
+
+    def _broker_synonyms(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
+        """The values under any of the names, the one that holds first."""
+        image = self._controller.image
+        own = ConfigResource(ConfigResourceType.BROKER, str(self._node_id))
+        layers: tuple[tuple[ConfigSource, Callable[[str], str | None]], ...] = (
+            (ConfigSource.DYNAMIC_BROKER, image.config(own).get),
+            (ConfigSource.DYNAMIC_ALL_BROKERS, image.config(ALL_BROKERS).get),
+            (ConfigSource.STATIC_BROKER, self._settings.explicit.get),
+            (ConfigSource.DEFAULT, lambda name: BROKER_SETTINGS[name].default),
+        )
+        return tuple(
+            ConfigSynonym(name, value, source)
+            for source, value_of in layers
+            for name in names
+            if (value := value_of(name)) is not None
+        )
+
+    def _all_brokers_entries(self, wanted: frozenset[str] | None) -> list[ConfigEntry]:
+        """Only what was set for all brokers while they ran, as Kafka describes the resource without a name."""
+        present = self._controller.image.config(ALL_BROKERS)
+        definitions = (definition for definition in BROKER_SETTINGS.values() if definition.name in present)
+        return [
+            _entry(
+                definition,
+                present[definition.name],
+                (ConfigSynonym(definition.name, present[definition.name], ConfigSource.DYNAMIC_ALL_BROKERS),),
+            )
+            for definition in _selected(definitions, wanted)
+        ]
+
+
+def _selected(definitions: Iterable[SettingDefinition], wanted: frozenset[str] | None) -> list[SettingDefinition]:
+    return [definition for definition in definitions if wanted is None or definition.name in wanted]
+
+
+def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
+    return ConfigEntry(
+        name=definition.name,
+        value=value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        is_read_only=definition.scope == UpdateScope.READ_ONLY,
+        type=definition.type,
+        documentation=definition.documentation,
+        synonyms=synonyms,
+    )
