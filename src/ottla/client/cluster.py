@@ -145,14 +145,19 @@ class Cluster:
                     logger.debug("broker %d: %s", node_id, error)
         return await self._bootstrap_connection()
 
+    def open_connection(self, node_id: int) -> Connection | None:
+        """The connection to a broker when there is one."""
+        connection = self._connections.get(node_id)
+        return connection if connection is not None and not connection.closed else None
+
     async def connection(self, node_id: int) -> Connection:
         """The connection to a broker of the cluster, made when there is none."""
-        connection = self._connections.get(node_id)
-        if connection is not None and not connection.closed:
+        connection = self.open_connection(node_id)
+        if connection is not None:
             return connection
         async with self._connecting.setdefault(node_id, self.io.exclusion()):
-            connection = self._connections.get(node_id)
-            if connection is not None and not connection.closed:
+            connection = self.open_connection(node_id)
+            if connection is not None:
                 return connection
             node = self.metadata.brokers.get(node_id)
             if node is None:
@@ -162,8 +167,8 @@ class Cluster:
     async def _bootstrap_connection(self) -> Connection:
         errors: list[ClientError] = []
         async with self._connecting.setdefault(_BOOTSTRAP_NODE, self.io.exclusion()):
-            connection = self._connections.get(_BOOTSTRAP_NODE)
-            if connection is not None and not connection.closed:
+            connection = self.open_connection(_BOOTSTRAP_NODE)
+            if connection is not None:
                 return connection
             for address in self.options.bootstrap:
                 try:
@@ -201,7 +206,7 @@ class Cluster:
         Raises TopicNotFoundError when it does not exist and, with `create`, has not appeared within a few seconds.
         """
         known = self.metadata.topics.get(name)
-        if known is not None and not self._is_old():
+        if known is not None and not self.is_old:
             return known
         appears = self.deadline(min(TOPIC_APPEARS_WITHIN_MS, deadline.left_ms))
 
@@ -223,7 +228,7 @@ class Cluster:
 
         async def attempt() -> PartitionMetadata:
             partition = self.metadata.leader(topic_partition)
-            if partition is not None and not self._is_old():
+            if partition is not None and not self.is_old:
                 return partition
             self.metadata.forget_topic(topic_partition.topic)
             topic = await self.topic(topic_partition.topic, deadline)
@@ -237,7 +242,9 @@ class Cluster:
 
         return await self.retrying(attempt, deadline)
 
-    def _is_old(self) -> bool:
+    @property
+    def is_old(self) -> bool:
+        """Whether what is known of the cluster should be asked for again."""
         updated_ms = self.metadata.updated_ms
         if updated_ms is None or self.metadata.stale:
             return True

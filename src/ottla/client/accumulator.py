@@ -1,0 +1,259 @@
+"""Records that wait to be sent, and batches whose fate is open.
+
+```
+ append ->  partition t-0:  [open batch] -> waiting: closed batches, oldest first -> in flight, oldest first
+                                               ^                                        |
+                                               +---- to be sent again, by sequence -----+-> settled
+```
+
+Time comes in as an argument, batches and decisions go out: no I/O here, and nothing waits. `Sender` does that.
+
+Order of one partition, with idempotence: numbers are given when a batch is first sent. A batch that must be sent again
+goes back to its place by number, and nothing of the partition is sent before what was in flight is answered; so the
+broker sees the numbers in order, and refuses what comes early (OUT_OF_ORDER_SEQUENCE_NUMBER) without harm.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ottla.client.delivery import Delivery
+from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch, Record, next_sequence
+from ottla.model.topic_partition import TopicPartition
+
+_HALF = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """When a batch is full, and how long it may wait for more."""
+
+    batch_bytes: int
+    linger_ms: int
+
+
+class PartitionQueue:
+    """The batches of one partition."""
+
+    __slots__ = ("in_flight", "next_sequence", "open", "topic_partition", "waiting")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.open: ProducerBatch | None = None
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []
+        self.next_sequence = 0
+
+    def batches(self) -> Iterator[ProducerBatch]:
+        """All of them, oldest first."""
+        yield from self.in_flight
+        yield from self.waiting
+        if self.open is not None:
+            yield self.open
+
+    def close_open(self) -> None:
+        """No more records for the open batch."""
+        if self.open is not None:
+            self.waiting.append(self.open)
+            self.open = None
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Into its place among what waits: before the batches with higher numbers and those without one."""
+        index = 0
+        for index, other in enumerate(self.waiting):  # noqa: B007
+            if other.sequence == NO_SEQUENCE or _precedes(batch.sequence, other.sequence):
+                break
+        else:
+            index = len(self.waiting)
+        self.waiting.insert(index, batch)
+
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether nothing before this batch is still open, so that its number was the one to expect."""
+        return not any(
+            other is not batch and other.sequence != NO_SEQUENCE and _precedes(other.sequence, batch.sequence)
+            for other in self.batches()
+        )
+
+
+class RecordAccumulator:
+    """Everything a producer has taken and not yet seen settled."""
+
+    def __init__(self, limits: BatchLimits, *, idempotent: bool) -> None:
+        self._limits = limits
+        self._idempotent = idempotent
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._flushing = False
+        self.pending_bytes = 0
+        """About the memory that unsettled records take."""
+        self.pending_batches = 0
+
+    # --- in ---------------------------------------------------------------------------------------------------------
+
+    def append(self, topic_partition: TopicPartition, record: Record, size_bytes: int, now_ms: int) -> Delivery:
+        """Add a record of about `size_bytes`."""
+        queue = self._queue(topic_partition)
+        batch = queue.open
+        if batch is not None and batch.size_bytes + size_bytes > self._limits.batch_bytes:
+            queue.close_open()
+            batch = None
+        if batch is None:
+            batch = queue.open = ProducerBatch(topic_partition, now_ms)
+            self.pending_batches += 1
+            self.pending_bytes += batch.size_bytes
+        self.pending_bytes += size_bytes
+        return batch.append(record, size_bytes)
+
+    def append_encoded(self, batch: ProducerBatch) -> Delivery:
+        """Add a batch that is encoded already, behind everything that is there."""
+        queue = self._queue(batch.topic_partition)
+        queue.close_open()
+        queue.waiting.append(batch)
+        self.pending_batches += 1
+        self.pending_bytes += batch.size_bytes
+        return Delivery(batch.outcome, 0)
+
+    def flush(self) -> None:
+        """Send everything that is there now without lingering."""
+        for queue in self._queues.values():
+            queue.close_open()
+
+    # --- out --------------------------------------------------------------------------------------------------------
+
+    def sendable(self, now_ms: int) -> list[TopicPartition]:
+        """The partitions that have a batch to send now."""
+        return [queue.topic_partition for queue in self._queues.values() if self._head(queue, now_ms) is not None]
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When a partition that has nothing to send now will have, as things are; None: not by time alone."""
+        due = [
+            at_ms for queue in self._queues.values() if (at_ms := self._due_ms(queue)) is not None and at_ms > now_ms
+        ]
+        return min(due, default=None)
+
+    def take(self, topic_partitions: Iterable[TopicPartition], max_bytes: int, now_ms: int) -> list[ProducerBatch]:
+        """For one request: at most one batch of each partition, together up to `max_bytes`, at least one if any.
+
+        They are in flight from here on, and have numbers when the producer is idempotent.
+        """
+        taken: list[ProducerBatch] = []
+        total = 0
+        for topic_partition in topic_partitions:
+            queue = self._queues[topic_partition]
+            batch = self._head(queue, now_ms)
+            if batch is None or (taken and total + batch.size_bytes > max_bytes):
+                continue
+            if batch is queue.open:
+                queue.open = None
+            else:
+                queue.waiting.popleft()
+            if self._idempotent and batch.sequence == NO_SEQUENCE:
+                batch.sequence = queue.next_sequence
+                queue.next_sequence = next_sequence(queue.next_sequence, batch.record_count)
+            batch.attempts += 1
+            queue.in_flight.append(batch)
+            taken.append(batch)
+            total += batch.size_bytes
+        return taken
+
+    # --- what became of it ------------------------------------------------------------------------------------------
+
+    def succeed(self, batch: ProducerBatch, base_offset: int, timestamp_ms: int) -> None:
+        """The batch was appended."""
+        self._remove(batch)
+        batch.outcome.succeed(base_offset, timestamp_ms)
+
+    def fail(self, batch: ProducerBatch, error: Exception) -> None:
+        """The batch is given up, in flight or waiting."""
+        self._remove(batch)
+        batch.outcome.fail(error)
+
+    def retry(self, batch: ProducerBatch, retry_at_ms: int) -> None:
+        """The batch in flight is to be sent again, not before a time."""
+        queue = self._queues[batch.topic_partition]
+        queue.in_flight.remove(batch)
+        batch.retry_at_ms = retry_at_ms
+        queue.put_back(batch)
+
+    def split(self, batch: ProducerBatch) -> None:
+        """The batch in flight was too large: send it again in two."""
+        halves = batch.split(max(self._limits.batch_bytes, batch.size_bytes) * 64)
+        queue = self._queues[batch.topic_partition]
+        self._remove(batch)
+        for half in reversed(halves):
+            self.pending_batches += 1
+            self.pending_bytes += half.size_bytes
+            if half.sequence == NO_SEQUENCE:
+                queue.waiting.appendleft(half)
+            else:
+                queue.put_back(half)
+
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether nothing before this batch of its partition is still open."""
+        return self._queues[batch.topic_partition].is_first(batch)
+
+    def older_than(self, created_before_ms: int) -> list[ProducerBatch]:
+        """What has waited too long and is not in flight: its fate, if it was sent before, stays unknown."""
+        return [
+            batch
+            for queue in self._queues.values()
+            for batch in (*queue.waiting, *([queue.open] if queue.open is not None else []))
+            if batch.created_ms < created_before_ms
+        ]
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether any batch was sent and not answered."""
+        return any(queue.in_flight for queue in self._queues.values())
+
+    def unsettled(self) -> list[ProducerBatch]:
+        """Every batch that is here."""
+        return [batch for queue in self._queues.values() for batch in queue.batches()]
+
+    def renumber(self) -> None:
+        """The producer has a new epoch: numbers start again at 0, what was numbered first. Nothing may be in flight."""
+        assert not self.any_in_flight
+        for queue in self._queues.values():
+            queue.next_sequence = 0
+            for batch in queue.waiting:
+                if batch.sequence != NO_SEQUENCE:
+                    batch.sequence = queue.next_sequence
+                    queue.next_sequence = next_sequence(queue.next_sequence, batch.record_count)
+
+    def _queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def _head(self, queue: PartitionQueue, now_ms: int) -> ProducerBatch | None:
+        due_ms = self._due_ms(queue)
+        if due_ms is None or due_ms > now_ms:
+            return None
+        return queue.waiting[0] if queue.waiting else queue.open
+
+    def _due_ms(self, queue: PartitionQueue) -> int | None:
+        if queue.waiting:
+            head = queue.waiting[0]
+            if head.attempts == 0:
+                return 0
+            return None if queue.in_flight else head.retry_at_ms
+        if queue.open is None:
+            return None
+        # Lingering pays while an answer is awaited anyway; the first batch of an idle partition goes at once.
+        return queue.open.created_ms + self._limits.linger_ms if queue.in_flight else 0
+
+    def _remove(self, batch: ProducerBatch) -> None:
+        queue = self._queues[batch.topic_partition]
+        if batch in queue.in_flight:
+            queue.in_flight.remove(batch)
+        elif batch is queue.open:
+            queue.open = None
+        else:
+            queue.waiting.remove(batch)
+        self.pending_batches -= 1
+        self.pending_bytes -= batch.size_bytes
+
+
+def _precedes(sequence: int, other: int) -> bool:
+    """Whether a number comes before another, as they start again at 0 after 2**31 - 1."""
+    return 0 < (other - sequence) % (1 << 31) < _HALF

@@ -1,0 +1,154 @@
+"""Records of one partition that travel together."""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.client.delivery import BatchOutcome, Delivery
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import build_batch, crc32c, decode_records
+
+Header = tuple[str, bytes | None]
+Record = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+"""Timestamp in ms, key, value, headers: what `ottla.native.build_batch` takes."""
+
+BATCH_HEADER_BYTES = 61
+RECORD_OVERHEAD_BYTES = 24
+"""At most what a record takes besides key, value and headers: its lengths, attributes, timestamp and offset deltas."""
+NO_SEQUENCE = -1
+_SEQUENCES = 1 << 31
+
+_CRC_AT = 17
+_CRC_FROM = 21
+_PRODUCER_AT = 43
+_PRODUCER = struct.Struct(">qhi")
+_CRC = struct.Struct(">I")
+
+
+class Compression(NamedTuple):
+    """How batches are compressed: the codec's number in the batch format, and its level (None: the codec's default)."""
+
+    codec: int = 0
+    level: int | None = None
+
+
+class Identity(NamedTuple):
+    """The producer id and epoch that make appends idempotent."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NO_IDENTITY = Identity()
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """About the bytes of a record in a batch that is not compressed, never less."""
+    size = RECORD_OVERHEAD_BYTES + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+    for name, content in headers:
+        size += 10 + 4 * len(name) + (len(content) if content is not None else 0)
+    return size
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The sequence number `count` records after `sequence`; they start again at 0 after 2**31 - 1."""
+    return (sequence + count) % _SEQUENCES
+
+
+class ProducerBatch:
+    """A batch from its first record to its outcome. Knows its bytes once it is encoded.
+
+    `sequence` is the number of its first record among those of this producer for the partition, once it was given one.
+    """
+
+    __slots__ = (
+        "_encoded",
+        "_records",
+        "attempts",
+        "created_ms",
+        "outcome",
+        "record_count",
+        "retry_at_ms",
+        "sequence",
+        "size_bytes",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, created_ms: int) -> None:
+        self.topic_partition = topic_partition
+        self.created_ms = created_ms
+        self.outcome = BatchOutcome(topic_partition)
+        self.record_count = 0
+        self.size_bytes = BATCH_HEADER_BYTES
+        self.sequence = NO_SEQUENCE
+        self.attempts = 0
+        self.retry_at_ms = 0
+        self._records: list[Record] = []
+        self._encoded: bytearray | None = None
+
+    @classmethod
+    def of_encoded(
+        cls, topic_partition: TopicPartition, created_ms: int, encoded: bytearray, record_count: int
+    ) -> "ProducerBatch":
+        """A batch that is encoded already; it takes the bytes over and will write its producer id into them."""
+        batch = cls(topic_partition, created_ms)
+        batch._encoded = encoded
+        batch.record_count = record_count
+        batch.size_bytes = len(encoded)
+        return batch
+
+    def append(self, record: Record, size_bytes: int) -> Delivery:
+        """Add a record of about this size; only while the batch is not encoded."""
+        assert self._encoded is None, "a batch that is encoded takes no more records"
+        delivery = Delivery(self.outcome, self.record_count)
+        self._records.append(record)
+        self.record_count += 1
+        self.size_bytes += size_bytes
+        return delivery
+
+    def encode(self, compression: Compression, identity: Identity) -> bytearray:
+        """The batch's bytes, carrying the identity and the sequence number when there are any.
+
+        Compressed at the first call; later calls only write what has changed into the header and its checksum.
+        """
+        if self._encoded is None:
+            self._encoded = build_batch(
+                self._records,
+                codec=compression.codec,
+                level=compression.level,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                base_sequence=self.sequence,
+            )
+            self._records = []
+        elif identity != NO_IDENTITY:
+            _stamp(self._encoded, identity, self.sequence)
+        return self._encoded
+
+    def split(self, max_decompressed_bytes: int) -> list["ProducerBatch"]:
+        """Two batches of half the records each, in order, whose outcomes are this batch's from now on.
+
+        For a batch that a broker found too large. The halves keep the sequence numbers of their records.
+        """
+        assert self._encoded is not None
+        assert self.record_count > 1
+        records: list[Record] = [
+            record[1:] for record in decode_records(self._encoded, max_decompressed_bytes=max_decompressed_bytes)
+        ]
+        middle = (len(records) + 1) // 2
+        halves = []
+        for start, part in ((0, records[:middle]), (middle, records[middle:])):
+            half = ProducerBatch(self.topic_partition, self.created_ms)
+            half.attempts = self.attempts
+            if self.sequence != NO_SEQUENCE:
+                half.sequence = next_sequence(self.sequence, start)
+            for record in part:
+                half.append(record, record_bytes(*record[1:]))
+            halves.append(half)
+        self.outcome.divide([(0, halves[0].outcome), (middle, halves[1].outcome)])
+        return halves
+
+
+def _stamp(batch: bytearray, identity: Identity, sequence: int) -> None:
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
