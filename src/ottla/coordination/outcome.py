@@ -1,0 +1,80 @@
+"""What one step of a coordinator decides: records to write, answers to give, timers to set."""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.model.error_code import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request is told. Every kind of answer can be made of an error alone: `type(answer)(error=...)`."""
+
+    error: ErrorCode = ErrorCode.NONE
+
+
+Waiter = Callable[[Any], None]
+"""Whoever waits for an answer, as a callable that takes it; it is called exactly once."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The effects of one step, as a value. A step changes nothing outside its shard; the runtime carries this out.
+
+    `records` are applied by `CoordinatorShard.replay` and appended to the log, in order. `answers` leave when those
+    records, and all that the shard wrote before them, are committed: no client hears of what a crash may take back.
+    A waiter may be any that the shard was given, now or in an earlier step. `timers` maps a timer's key to its delay in
+    milliseconds, or to None to cancel it; setting a timer again moves it.
+    """
+
+    records: list[Any] = field(default_factory=list)
+    answers: list[tuple[Waiter, Answer]] = field(default_factory=list)
+    timers: dict[Hashable, int | None] = field(default_factory=dict)
+
+    def write(self, record: Any) -> None:
+        """Have a record replayed and appended."""
+        self.records.append(record)
+
+    def answer(self, waiter: Waiter, answer: Answer) -> None:
+        """Answer somebody once everything up to here is committed."""
+        self.answers.append((waiter, answer))
+
+    def set_timer(self, key: Hashable, delay_ms: int) -> None:
+        """Have `handle_timer(key)` called after a delay, instead of what was set for this key before."""
+        self.timers[key] = delay_ms
+
+    def cancel_timer(self, key: Hashable) -> None:
+        """Forget a timer; it may be one that is not set."""
+        self.timers[key] = None
+
+
+class OnceWaiter:
+    """A waiter that passes on the first answer only.
+
+    A shard that crashes in the middle of a step may have kept the waiter of the request it was working on, or not;
+    with this, both it and whoever ends the request may answer.
+    """
+
+    __slots__ = ("_waiter",)
+
+    def __init__(self, waiter: Waiter) -> None:
+        self._waiter: Waiter | None = waiter
+
+    def __call__(self, answer: Answer) -> None:
+        """Answer, if nobody did before."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter(answer)
+
+
+def deliver(answers: Iterable[tuple[Waiter, Answer]]) -> None:
+    """Give answers to those who wait; one that cannot be given is logged and does not keep the others waiting."""
+    for waiter, answer in answers:
+        try:
+            waiter(answer)
+        except Exception:
+            logger.exception("an answer of a coordinator could not be given")

@@ -1,0 +1,90 @@
+"""All shards of one coordinator on this broker."""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar, cast
+
+from ottla.coordination.environment import Environment
+from ottla.coordination.outcome import Answer, Outcome, Waiter
+from ottla.coordination.shard import CoordinatorShard
+from ottla.coordination.shard_runner import ShardRunner
+from ottla.coordination.shard_state import ShardState
+from ottla.model.error_code import ErrorCode
+from ottla.replication.partition import Partition
+
+S = TypeVar("S", bound=CoordinatorShard)
+
+
+class CoordinatorRuntime(Generic[S]):
+    """Holds a `ShardRunner` for every partition of an internal topic that this broker leads.
+
+    Belongs to the event loop; its methods never block. The answers of a shard leave in the order of its steps.
+    """
+
+    __slots__ = ("_environment", "_new_shard", "_runners")
+
+    def __init__(self, new_shard: Callable[[], S], environment: Environment) -> None:
+        self._new_shard = new_shard
+        self._environment = environment
+        self._runners: dict[int, ShardRunner] = {}
+
+    def elected(self, partition: Partition) -> None:
+        """This broker leads a partition of the internal topic: load its shard in the background.
+
+        Until that is done its requests are refused with COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self.resigned(partition.index)
+        runner = ShardRunner(partition, self._new_shard, self._environment)
+        self._runners[partition.index] = runner
+        runner.start()
+
+    def resigned(self, index: int) -> None:
+        """This broker no longer leads the partition; whoever waits hears NOT_COORDINATOR."""
+        runner = self._runners.pop(index, None)
+        if runner is not None:
+            runner.close()
+
+    def submit(
+        self,
+        index: int,
+        operation: Callable[[S, int, Waiter], Outcome],
+        waiter: Waiter,
+        answer_type: type[Answer],
+    ) -> None:
+        """Take a step of the shard of a partition: `operation(shard, now_ms, waiter)`.
+
+        The waiter is called exactly once, with an `answer_type`. It is called at once, with NOT_COORDINATOR or
+        COORDINATOR_LOAD_IN_PROGRESS, when the shard does not serve here.
+        """
+        runner = self._runners.get(index)
+        if runner is None:
+            waiter(answer_type(error=ErrorCode.NOT_COORDINATOR))
+        else:
+            runner.submit(operation, waiter, answer_type)
+
+    def step_all(self, step: Callable[[S, int], Outcome]) -> None:
+        """Take a step of every shard that serves: `step(shard, now_ms)`."""
+        for runner in tuple(self._runners.values()):
+            if runner.state is ShardState.ACTIVE:
+                runner.step(step)
+
+    def active_shards(self) -> Iterator[S]:
+        """The shards that serve, to look at; what they say may not be committed yet."""
+        for runner in self._runners.values():
+            shard = runner.active_shard
+            if shard is not None:
+                yield cast("S", shard)
+
+    def state(self, index: int) -> ShardState | None:
+        """What the shard of a partition does; None when this broker does not lead it."""
+        runner = self._runners.get(index)
+        return None if runner is None else runner.state
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether any shard is still being loaded."""
+        return any(runner.state is ShardState.LOADING for runner in self._runners.values())
+
+    def close(self) -> None:
+        """Tell everybody who waits; used when the broker stops."""
+        for index in tuple(self._runners):
+            self.resigned(index)

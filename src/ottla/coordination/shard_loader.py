@@ -1,0 +1,74 @@
+"""Reading a shard's state back from its partition of the internal topic."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.coordination.environment import Environment
+from ottla.coordination.shard import CoordinatorShard
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import decode_records, walk_batches
+from ottla.replication.partition import Partition
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+"""How much one chunk may grow to when it is decompressed: batches of an internal topic were written by a broker, but
+the file may have been brought from elsewhere.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What a load found: the offset it ended at, how many records it applied and how many it did not know."""
+
+    end_offset: int
+    record_count: int
+    unknown_count: int
+
+
+COMMIT_POLL_MS = 5
+"""How long to wait before looking again whether the last records of the log are committed."""
+
+
+async def load_shard(shard: CoordinatorShard, partition: Partition, environment: Environment) -> LoadReport:
+    """Replay a partition into a shard, from its log start to the end it has now.
+
+    Records that are in the log but not committed yet are waited for: they were decided by an earlier leader, or by this
+    shard before it had to load again, and nothing may be decided without them. Reading and decoding happen in a thread,
+    a chunk at a time; only `replay` runs on the event loop, which gets a turn between chunks. Raises what reading
+    raises (ApiError, OSError), InvalidInputError for a broken record, and ApiError NOT_LEADER_OR_FOLLOWER.
+    """
+    offset = partition.log.log_start_offset
+    end_offset = partition.log.log_end_offset
+    record_count = unknown_count = 0
+    while offset < end_offset:
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {partition.topic_partition}")
+        if partition.high_watermark <= offset:
+            await environment.timer.sleep(COMMIT_POLL_MS)
+            continue
+        chunk = await partition.read_bytes(offset, environment.limits.load_chunk_bytes)
+        next_offset, records = await environment.tasks.in_thread(_decode, shard, chunk, offset)
+        if next_offset <= offset:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}")
+        for record in records:
+            if record is None:
+                unknown_count += 1
+            else:
+                shard.replay(record)
+        record_count += len(records)
+        offset = next_offset
+    return LoadReport(offset, record_count, unknown_count)
+
+
+def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[Any | None]]:
+    """The offset after the whole batches in a chunk, and their records."""
+    batches, consumed, error = walk_batches(chunk, check_crc=True)
+    if error is not None:
+        raise error
+    if not batches:
+        return start_offset, []
+    decoded = decode_records(
+        memoryview(chunk)[:consumed], max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset
+    )
+    records = [shard.decode(key, value) for _, _, key, value, _ in decoded if key is not None]
+    return batches[-1].last_offset + 1, records

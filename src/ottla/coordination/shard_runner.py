@@ -1,0 +1,152 @@
+"""One shard at work: its life, its log, its timers."""
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ottla.coordination.environment import Environment
+from ottla.coordination.outcome import Answer, OnceWaiter, Outcome, Waiter, deliver
+from ottla.coordination.shard import CoordinatorShard
+from ottla.coordination.shard_loader import load_shard
+from ottla.coordination.shard_log import ShardLog
+from ottla.coordination.shard_state import REFUSALS, TRANSITIONS, ShardState
+from ottla.coordination.shard_timers import ShardTimers
+from ottla.model.error_code import ErrorCode
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+Step = Callable[[Any, int], Outcome]
+"""Given the shard and the time in milliseconds, what it decides."""
+
+Operation = Callable[[Any, int, Waiter], Outcome]
+"""A step on behalf of a client, with whoever waits for the answer."""
+
+
+class ShardRunner:
+    """Runs one shard over one partition that this broker leads.
+
+    Records are applied when they are decided, before they are committed, and answers wait for the commit. When an
+    append fails, what is in memory is no longer what the log says: everybody who waits is told NOT_COORDINATOR, the
+    memory is thrown away and the shard loads again from the log, if this broker still leads it. (Apache Kafka keeps
+    snapshots to go back to; an append fails so rarely, after the checks a shard makes itself, that to read the log
+    again is cheaper to keep right.) A step that raises is our own mistake and ends the same way.
+
+    Belongs to the event loop; never blocks.
+    """
+
+    __slots__ = ("_environment", "_log", "_new_shard", "_shard", "_timers", "partition", "state")
+
+    def __init__(
+        self, partition: Partition, new_shard: Callable[[], CoordinatorShard], environment: Environment
+    ) -> None:
+        self.partition = partition
+        self.state = ShardState.LOADING
+        self._new_shard = new_shard
+        self._environment = environment
+        self._timers = ShardTimers(environment.timer, self._on_timer)
+        self._shard = new_shard()
+        self._log = self._open_log()
+
+    @property
+    def active_shard(self) -> CoordinatorShard | None:
+        """The shard, to look at; None while it does not serve."""
+        return self._shard if self.state is ShardState.ACTIVE else None
+
+    def start(self) -> None:
+        """Load the shard in the background; it serves when that is done."""
+        self._environment.tasks.spawn(self._load(self._shard), f"load {self.partition.topic_partition}")
+
+    def submit(self, operation: Operation, waiter: Waiter, answer_type: type[Answer]) -> None:
+        """Take a step on behalf of a client; the waiter is answered exactly once, at once when it is refused."""
+        if self.state is not ShardState.ACTIVE:
+            waiter(answer_type(error=REFUSALS[self.state]))
+            return
+        once = OnceWaiter(waiter)
+        if not self.step(lambda shard, now_ms: operation(shard, now_ms, once)):
+            once(answer_type(error=ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def step(self, step: Step) -> bool:
+        """Take a step of the shard, which must be active, and carry out what it decides. False when it crashed."""
+        try:
+            outcome = step(self._shard, self._environment.clock.now_ms())
+            encoded = [self._shard.encode(record) for record in outcome.records]
+            for record in outcome.records:
+                self._shard.replay(record)
+        except Exception:
+            logger.exception("a step of %s failed; it is loaded again", self.partition.topic_partition)
+            self._reload()
+            return False
+        self._timers.apply(outcome.timers)
+        self._log.write(encoded, outcome.answers)
+        return True
+
+    def close(self) -> None:
+        """This broker no longer leads the partition: tell everybody who waits, forget everything."""
+        if self.state is not ShardState.CLOSED:
+            self._unload(ShardState.CLOSED)
+
+    async def _load(self, shard: CoordinatorShard) -> None:
+        started_ms = self._environment.clock.monotonic_ms()
+        try:
+            report = await load_shard(shard, self.partition, self._environment)
+        except Exception:
+            if self._is_loading(shard):
+                logger.exception("cannot load %s; its clients find no coordinator", self.partition.topic_partition)
+                self._move_to(ShardState.FAILED)
+            return
+        if not self._is_loading(shard):
+            return
+        self._move_to(ShardState.ACTIVE)
+        if report.record_count:
+            logger.info(
+                "loaded %s: %d records up to offset %d in %d ms, %d of kinds this broker does not know",
+                self.partition.topic_partition,
+                report.record_count,
+                report.end_offset,
+                self._environment.clock.monotonic_ms() - started_ms,
+                report.unknown_count,
+            )
+        self.step(lambda loaded, now_ms: loaded.handle_loaded(now_ms))
+
+    def _is_loading(self, shard: CoordinatorShard) -> bool:
+        return self.state is ShardState.LOADING and shard is self._shard
+
+    def _on_timer(self, key: Hashable) -> None:
+        self.step(lambda shard, now_ms: shard.handle_timer(now_ms, key))
+
+    def _on_append_failure(self, ack: AppendAck) -> None:
+        logger.error(
+            "an append to %s failed (%s: %s); it is loaded again",
+            self.partition.topic_partition,
+            ack.error.name,
+            ack.message,
+        )
+        self._reload()
+
+    def _reload(self) -> None:
+        if self.state is not ShardState.ACTIVE:
+            return
+        if not self.partition.is_leader:
+            self.close()
+            return
+        self._unload(ShardState.LOADING)
+        self._shard = self._new_shard()
+        self._log = self._open_log()
+        self.start()
+
+    def _unload(self, state: ShardState) -> None:
+        was_active = self.state is ShardState.ACTIVE
+        self._move_to(state)
+        self._timers.close()
+        self._log.close(ErrorCode.NOT_COORDINATOR)
+        if was_active:
+            deliver(self._shard.handle_unloaded().answers)
+
+    def _open_log(self) -> ShardLog:
+        return ShardLog(self.partition, self._environment, self._on_append_failure)
+
+    def _move_to(self, state: ShardState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.partition.topic_partition}: {self.state} to {state}"
+        self.state = state

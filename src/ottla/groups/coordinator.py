@@ -1,0 +1,200 @@
+"""The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from ottla.coordination.environment import Environment
+from ottla.coordination.outcome import Answer, Outcome, Waiter
+from ottla.coordination.runtime import CoordinatorRuntime
+from ottla.coordination.shard_state import ShardState
+from ottla.groups import inspection
+from ottla.groups.answers import (
+    CommitAnswer,
+    DeleteGroupAnswer,
+    DeleteOffsetsAnswer,
+    DescribeAnswer,
+    FetchAnswer,
+    GroupListing,
+    HeartbeatAnswer,
+    JoinAnswer,
+    LeaveAnswer,
+    SyncAnswer,
+)
+from ottla.groups.group_config import (
+    GROUP_ID_BYTES_MAX,
+    INSTANCE_ID_BYTES_MAX,
+    MEMBER_METADATA_BYTES_MAX,
+    PROTOCOL_NAME_BYTES_MAX,
+    PROTOCOLS_PER_MEMBER_MAX,
+    GroupConfig,
+)
+from ottla.groups.group_partition import partition_of_group
+from ottla.groups.group_shard import GroupShard
+from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.replication.partition import Partition
+
+OFFSETS_TOPIC = "__consumer_offsets"
+"""The internal topic that groups and their offsets are kept in."""
+
+R = TypeVar("R")
+
+
+class GroupCoordinator:
+    """All groups this broker coordinates.
+
+    Every operation takes a `waiter`, which is called exactly once with the answer named in its docstring: at once when
+    the request is refused, else when everything the answer rests on is committed, and for `join` and `sync` not before
+    the rebalance has come that far. An answer's `error` is NOT_COORDINATOR when another broker coordinates the group
+    and COORDINATOR_LOAD_IN_PROGRESS while this one is still reading it.
+
+    Belongs to the event loop; nothing here blocks.
+    """
+
+    __slots__ = ("_runtime", "config", "partition_count")
+
+    def __init__(self, config: GroupConfig, environment: Environment) -> None:
+        self.config = config
+        self.partition_count = config.offsets_topic_partitions
+        """How many partitions the offsets topic has; set it when the topic was made with another number."""
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(lambda: GroupShard(config), environment)
+
+    # What the server says
+
+    def elected(self, partition: Partition) -> None:
+        """This broker leads a partition of the offsets topic from now on: load its groups in the background."""
+        self._runtime.elected(partition)
+
+    def resigned(self, partition_index: int) -> None:
+        """This broker leads a partition of the offsets topic no longer."""
+        self._runtime.resigned(partition_index)
+
+    def topics_deleted(self, topics: Collection[str]) -> None:
+        """Topics are gone, and with them what groups committed for them."""
+        self._runtime.step_all(lambda shard, now_ms: shard.handle_topics_deleted(now_ms, topics))
+
+    def close(self) -> None:
+        """The broker stops: everybody who waits is sent to look for another coordinator."""
+        self._runtime.close()
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of the offsets topic whose leader coordinates the group."""
+        return partition_of_group(group_id, self.partition_count)
+
+    # Members
+
+    def join(self, request: Join, waiter: Waiter) -> None:
+        """JoinGroup; answers with a JoinAnswer."""
+        error = self._check_join(request)
+        if error is not ErrorCode.NONE:
+            waiter(JoinAnswer(error, member_id=request.member_id))
+            return
+        self._submit(request.group_id, GroupShard.handle_join, request, waiter, JoinAnswer)
+
+    def sync(self, request: Sync, waiter: Waiter) -> None:
+        """SyncGroup; answers with a SyncAnswer."""
+        if self._refuse_group_id(request.group_id, waiter, SyncAnswer):
+            return
+        self._submit(request.group_id, GroupShard.handle_sync, request, waiter, SyncAnswer)
+
+    def heartbeat(self, request: Heartbeat, waiter: Waiter) -> None:
+        """Heartbeat; answers with a HeartbeatAnswer.
+
+        While the group is being loaded every heartbeat is welcome: sessions begin anew when it is there.
+        """
+        if self._refuse_group_id(request.group_id, waiter, HeartbeatAnswer):
+            return
+        if self._runtime.state(self.partition_of(request.group_id)) is ShardState.LOADING:
+            waiter(HeartbeatAnswer())
+            return
+        self._submit(request.group_id, GroupShard.handle_heartbeat, request, waiter, HeartbeatAnswer)
+
+    def leave(self, request: Leave, waiter: Waiter) -> None:
+        """LeaveGroup; answers with a LeaveAnswer."""
+        if self._refuse_group_id(request.group_id, waiter, LeaveAnswer):
+            return
+        self._submit(request.group_id, GroupShard.handle_leave, request, waiter, LeaveAnswer)
+
+    # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
+
+    def commit_offsets(self, request: CommitOffsets, waiter: Waiter) -> None:
+        """OffsetCommit; answers with a CommitAnswer. That the partitions exist is the caller's to check."""
+        if self._refuse_group_id(request.group_id, waiter, CommitAnswer, may_be_empty=True):
+            return
+        self._submit(request.group_id, GroupShard.handle_commit, request, waiter, CommitAnswer)
+
+    def fetch_offsets(self, request: FetchOffsets, waiter: Waiter) -> None:
+        """OffsetFetch of one group; answers with a FetchAnswer.
+
+        It waits for the commits that came before it, whether the client asked for stable offsets or not: what it tells
+        is committed in any case.
+        """
+        self._submit(request.group_id, GroupShard.handle_fetch, request, waiter, FetchAnswer)
+
+    def delete_offsets(self, request: DeleteOffsets, waiter: Waiter) -> None:
+        """OffsetDelete; answers with a DeleteOffsetsAnswer."""
+        self._submit(request.group_id, GroupShard.handle_delete_offsets, request, waiter, DeleteOffsetsAnswer)
+
+    # Groups
+
+    def describe(self, group_id: str, waiter: Waiter) -> None:
+        """DescribeGroups of one group; answers with a DescribeAnswer."""
+        self._submit(group_id, GroupShard.handle_describe, group_id, waiter, DescribeAnswer)
+
+    def delete(self, group_id: str, waiter: Waiter) -> None:
+        """DeleteGroups of one group; answers with a DeleteGroupAnswer."""
+        self._submit(group_id, GroupShard.handle_delete, group_id, waiter, DeleteGroupAnswer)
+
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """The groups this broker coordinates, as they are now.
+
+        Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while some are still being read: the list would lack them.
+        """
+        if self._runtime.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups are still being loaded")
+        return [
+            inspection.listing(group)
+            for shard in self._runtime.active_shards()
+            for group in shard.groups()
+            if inspection.matches(group, states, types)
+        ]
+
+    def _submit(
+        self,
+        group_id: str,
+        handle: Callable[[GroupShard, int, R, Waiter], Outcome],
+        request: R,
+        waiter: Waiter,
+        answer_type: type[Answer],
+    ) -> None:
+        self._runtime.submit(
+            self.partition_of(group_id),
+            lambda shard, now_ms, once: handle(shard, now_ms, request, once),
+            waiter,
+            answer_type,
+        )
+
+    def _check_join(self, request: Join) -> ErrorCode:
+        if not request.group_id or len(request.group_id.encode()) > GROUP_ID_BYTES_MAX:
+            return ErrorCode.INVALID_GROUP_ID
+        if not self.config.min_session_timeout_ms <= request.session_timeout_ms <= self.config.max_session_timeout_ms:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        names = [protocol.name for protocol in request.protocols]
+        if (
+            len(request.protocols) > PROTOCOLS_PER_MEMBER_MAX
+            or any(len(name.encode()) > PROTOCOL_NAME_BYTES_MAX for name in (*names, request.protocol_type))
+            or len((request.instance_id or "").encode()) > INSTANCE_ID_BYTES_MAX
+            or sum(len(protocol.metadata) for protocol in request.protocols) > MEMBER_METADATA_BYTES_MAX
+        ):
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE
+
+    @staticmethod
+    def _refuse_group_id(
+        group_id: str, waiter: Waiter, answer_type: type[Answer], *, may_be_empty: bool = False
+    ) -> bool:
+        if (group_id or may_be_empty) and len(group_id.encode()) <= GROUP_ID_BYTES_MAX:
+            return False
+        waiter(answer_type(error=ErrorCode.INVALID_GROUP_ID))
+        return True

@@ -1,0 +1,52 @@
+"""What a group coordinator writes to `__consumer_offsets`: an offset, or a group as it is now."""
+
+from dataclasses import dataclass
+
+from ottla.groups.committed_offset import CommittedOffset
+from ottla.model.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A group committed an offset, or lost it (None)."""
+
+    group_id: str
+    partition: TopicPartition
+    committed: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSnapshot:
+    """A member of a generation, with its subscription for the chosen protocol and its assignment."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A generation of a group. `state_since_ms` is when it entered its state, -1 when that is not known."""
+
+    protocol_type: str
+    generation_id: int
+    protocol_name: str | None
+    leader_id: str | None
+    state_since_ms: int
+    members: tuple[MemberSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A group reached a generation, or is gone (None)."""
+
+    group_id: str
+    snapshot: GroupSnapshot | None
+
+
+Record = OffsetRecord | GroupRecord

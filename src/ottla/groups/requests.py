@@ -1,0 +1,120 @@
+"""What members and administrators ask of a group, whichever gateway they came by."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from ottla.groups.member import MemberProtocol
+from ottla.model.topic_partition import TopicPartition
+
+UNKNOWN_GENERATION = -1
+"""The generation of those who are no members: administrators, and consumers that assign partitions themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Become a member, or take part in the next generation.
+
+    `member_id` is empty for a client that has none; `new_member_id` is the one it gets if it is to have one.
+    `must_rejoin_with_id` is KIP-394: a dynamic member gets its id first and joins with it afterwards, so that a client
+    which goes away in between leaves no member behind. `may_skip_assignment` is KIP-814: a returning static leader
+    can be told that the assignment stands.
+    """
+
+    group_id: str
+    member_id: str
+    new_member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[MemberProtocol, ...]
+    must_rejoin_with_id: bool = True
+    may_skip_assignment: bool = True
+    reason: str = "not provided"
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Fetch the assignment of a generation; the leader brings the assignments of all, by member id."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Say that a member is there, and hear whether a rebalance is going on."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """A member that leaves; an administrator names a static member by its instance id alone."""
+
+    member_id: str
+    instance_id: str | None = None
+    reason: str = "not provided"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Take members out of a group."""
+
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """Where a consumer wants to go on in one partition; `leader_epoch` is -1 when it does not know it."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Store offsets of a group. `retention_ms`, when given, replaces the broker's retention for them.
+
+    `knows_group_id_not_found` is false for clients so old that a group which does not exist must look like a wrong
+    generation to them.
+    """
+
+    group_id: str
+    offsets: tuple[OffsetToCommit, ...]
+    generation_id: int = UNKNOWN_GENERATION
+    member_id: str = ""
+    instance_id: str | None = None
+    retention_ms: int | None = None
+    knows_group_id_not_found: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """Read offsets of a group: of the partitions named, or of all it has."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Remove offsets of a group for topics that it is not subscribed to."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]

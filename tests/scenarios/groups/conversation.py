@@ -1,0 +1,291 @@
+"""Conversations with a group coordinator, as text.
+
+A file has commands, which start with `> `, each followed by what the coordinator does: answers, records and, when asked
+for, the state of the group. Time stands still but for `> wait`. Clients are named by one word; the member ids they
+get are that word and a number. Everything happens in one group, `flights`.
+
+    > join a                                 a client without a member id; `as=a-1` joins with one, `instance=i` is
+                                             static, `topics=x,y`, `protocols=range,sticky`, `session=10s`,
+                                             `rebalance=60s`; `version=3` speaks as an old client
+    > sync a-1 generation=1 a-1=x b-1=y      the leader brings assignments, the others none; `instance=i`
+    > heartbeat a-1 generation=1
+    > leave a-1 b-1 instance:i
+    > commit a-1 generation=1 orders-0=42    `commit - orders-0=42` is not a member
+    > fetch orders-0                         or `fetch *`
+    > delete | delete-offsets orders-0 | delete-topics orders
+    > state                                  what the group is
+    > wait 10s                               answers and records that the time brings are marked with when
+    > restart                                the shard is loaded again from what it wrote
+    > config max_size=2                      settings, by their names in GroupConfig
+
+Run `python -m tests.scenarios.groups.rewrite` to write down what the code does now, and review the difference.
+"""
+
+import re
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ottla.coordination.outcome import Outcome
+from ottla.coordination.shard_timers import ShardTimers
+from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer, JoinAnswer, LeaveAnswer, SyncAnswer
+from ottla.groups.group_config import GroupConfig
+from ottla.groups.group_shard import GroupShard
+from ottla.groups.member import MemberProtocol
+from ottla.groups.records import GroupRecord, OffsetRecord, Record
+from ottla.groups.requests import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    LeavingMember,
+    OffsetToCommit,
+    Sync,
+)
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from ottla.runtime.timer import ManualTimer
+
+GROUP = "flights"
+_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def run(script: str) -> str:
+    """The script with its outputs replaced by what the coordinator does."""
+    conversation = Conversation()
+    lines: list[str] = []
+    for line in script.splitlines():
+        if line.startswith("> "):
+            lines.append(line)
+            lines.extend(conversation.say(line[2:]))
+        elif not line or line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+class Conversation:
+    """One shard with one group, its timers, and a log to load it from again."""
+
+    def __init__(self) -> None:
+        self.config = GroupConfig(initial_rebalance_delay_ms=0)
+        self.timer = ManualTimer()
+        self.shard = self._new_shard()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.timers = ShardTimers(self.timer, self._on_timer)
+        self.out: list[str] = []
+        self.given: dict[str, int] = {}
+        self.waiting_since = 0
+
+    def say(self, command: str) -> list[str]:
+        """Carry out a command; what comes of it, a line each."""
+        self.out = []
+        verb, *words = command.split()
+        self.waiting_since = self.timer.clock.now_ms()
+        getattr(self, "do_" + verb.replace("-", "_"))(*words)
+        return self.out
+
+    def do_config(self, *settings: str) -> None:
+        """Start over with other settings."""
+        values = {name: int(value) for name, value in (setting.split("=") for setting in settings)}
+        self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **values})  # type: ignore[arg-type]
+        self.do_restart()
+
+    def do_restart(self) -> None:
+        """Load the shard anew."""
+        self._carry_out(self.shard.handle_unloaded())
+        self.timers.close()
+        self.shard = GroupShard(self.config)
+        for key, value in self.log:
+            record = self.shard.decode(key, value)
+            assert record is not None
+            self.shard.replay(record)
+        self._carry_out(self.shard.handle_loaded(self._now()))
+
+    def do_join(self, client: str, *options: str) -> None:
+        """JoinGroup."""
+        said = _options(options)
+        version = int(said.get("version", "9"))
+        names = said.get("protocols", "range").split(",")
+        subscription = ConsumerProtocolSubscription(topics=tuple(said.get("topics", "orders").split(",")))
+        metadata = b"\0\1" + subscription.encode(1)
+        self.given[client] = self.given.get(client, 0) + 1
+        request = Join(
+            group_id=GROUP,
+            member_id=said.get("as", ""),
+            new_member_id=f"{client}-{self.given[client]}",
+            instance_id=said.get("instance"),
+            client_id=client,
+            client_host="/10.0.0.1",
+            session_timeout_ms=_ms(said.get("session", "10s")),
+            rebalance_timeout_ms=_ms(said.get("rebalance", "60s")),
+            protocol_type=said.get("type", "consumer"),
+            protocols=tuple(MemberProtocol(name, metadata) for name in names),
+            must_rejoin_with_id=version >= 4,
+            may_skip_assignment=version >= 9,
+        )
+        if "as" in said:
+            self.given[client] -= 1
+        self._carry_out(self.shard.handle_join(self._now(), request, self._waiter(said.get("as", client))))
+
+    def do_sync(self, member_id: str, *options: str) -> None:
+        """SyncGroup."""
+        said = _options(options)
+        request = Sync(
+            group_id=GROUP,
+            generation_id=int(said.pop("generation")),
+            member_id=member_id,
+            instance_id=said.pop("instance", None),
+            protocol_name=said.pop("protocol", None),
+            assignments=tuple((other, work.encode()) for other, work in said.items()),
+        )
+        self._carry_out(self.shard.handle_sync(self._now(), request, self._waiter(member_id)))
+
+    def do_heartbeat(self, member_id: str, *options: str) -> None:
+        """Heartbeat."""
+        said = _options(options)
+        request = Heartbeat(GROUP, int(said["generation"]), member_id, said.get("instance"))
+        self._carry_out(self.shard.handle_heartbeat(self._now(), request, self._waiter(member_id)))
+
+    def do_leave(self, *members: str) -> None:
+        """LeaveGroup."""
+        leaving = []
+        for member in members:
+            _, is_instance, instance_id = member.partition("instance:")
+            leaving.append(LeavingMember("", instance_id) if is_instance else LeavingMember(member))
+        request = Leave(GROUP, tuple(leaving))
+        self._carry_out(self.shard.handle_leave(self._now(), request, self._waiter("leave")))
+
+    def do_commit(self, member_id: str, *options: str) -> None:
+        """OffsetCommit."""
+        said = _options(options)
+        generation_id = int(said.pop("generation", "-1"))
+        instance_id = said.pop("instance", None)
+        metadata = said.pop("metadata", "")
+        offsets = tuple(
+            OffsetToCommit(*_partition(name), int(offset), metadata=metadata) for name, offset in said.items()
+        )
+        known_id = "" if member_id == "-" else member_id
+        request = CommitOffsets(GROUP, offsets, generation_id, known_id, instance_id)
+        self._carry_out(self.shard.handle_commit(self._now(), request, self._waiter(member_id)))
+
+    def do_fetch(self, *names: str) -> None:
+        """OffsetFetch."""
+        partitions = None if names == ("*",) else tuple(_partition(name) for name in names)
+        self._carry_out(self.shard.handle_fetch(self._now(), FetchOffsets(GROUP, partitions), self._waiter("fetch")))
+
+    def do_delete(self) -> None:
+        """DeleteGroups."""
+        self._carry_out(self.shard.handle_delete(self._now(), GROUP, self._waiter("delete")))
+
+    def do_delete_offsets(self, *names: str) -> None:
+        """OffsetDelete."""
+        request = DeleteOffsets(GROUP, tuple(_partition(name) for name in names))
+        self._carry_out(self.shard.handle_delete_offsets(self._now(), request, self._waiter("delete-offsets")))
+
+    def do_delete_topics(self, *topics: str) -> None:
+        """Topics disappear."""
+        self._carry_out(self.shard.handle_topics_deleted(self._now(), topics))
+
+    def do_state(self) -> None:
+        """Print the group."""
+        group = next(iter(self.shard.groups()), None)
+        if group is None:
+            self.out.append("  no group")
+            return
+        members = " ".join(
+            f"{member.member_id}{'*' if member.member_id == group.leader_id else ''}" for member in group.members
+        )
+        self.out.append(f"  {group.state.value} generation={group.generation_id} members=[{members}]")
+        if group.members.pending:
+            self.out.append(f"  pending=[{' '.join(group.members.pending)}]")
+
+    def do_wait(self, duration: str) -> None:
+        """Let time pass."""
+        self.timer.advance(_ms(duration))
+
+    def _new_shard(self) -> GroupShard:
+        shard = GroupShard(self.config)
+        shard.handle_loaded(0)
+        return shard
+
+    def _now(self) -> int:
+        return self.timer.clock.now_ms()
+
+    def _on_timer(self, key: Hashable) -> None:
+        self._carry_out(self.shard.handle_timer(self._now(), key))
+
+    def _waiter(self, who: str) -> Callable[[Any], None]:
+        return lambda answer: self.out.append(f"{self._when()}{who} <- {_answer_text(answer)}")
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        for record in outcome.records:
+            self.log.append(self.shard.encode(record))
+            self.shard.replay(record)
+            self.out.append(f"{self._when()}log: {_record_text(record)}")
+        self.timers.apply(outcome.timers)
+        for waiter, answer in outcome.answers:
+            waiter(answer)
+
+    def _when(self) -> str:
+        passed_ms = self._now() - self.waiting_since
+        return f"  after {passed_ms / 1_000:g}s: " if passed_ms else "  "
+
+
+def _answer_text(answer: Any) -> str:
+    error = answer.error
+    text = type(answer).__name__.removesuffix("Answer").lower()
+    if error is not ErrorCode.NONE:
+        text += f" {error.name}"
+        return text + f" {answer.member_id}" if error is ErrorCode.MEMBER_ID_REQUIRED else text
+    if isinstance(answer, JoinAnswer):
+        text += (
+            f" {answer.member_id} generation={answer.generation_id} {answer.protocol_name} leader={answer.leader_id}"
+        )
+        if answer.members:
+            text += f" members=[{' '.join(member.member_id for member in answer.members)}]"
+        text += " skip-assignment" if answer.skip_assignment else ""
+    elif isinstance(answer, SyncAnswer):
+        text += f" {answer.assignment.decode() or 'nothing'}"
+    elif isinstance(answer, LeaveAnswer):
+        text += "".join(f" {each.member_id or each.instance_id}:{each.error.name}" for each in answer.members)
+    elif isinstance(answer, CommitAnswer):
+        text += "".join(f" {partition}:{code.name}" for partition, code in answer.refused.items())
+    elif isinstance(answer, DeleteOffsetsAnswer):
+        text += "".join(f" {partition}:{code.name}" for partition, code in answer.partitions.items())
+    elif isinstance(answer, FetchAnswer):
+        text += "".join(f" {partition}={each.offset if each else None}" for partition, each in answer.offsets.items())
+        text += "" if answer.offsets else " nothing"
+    return text
+
+
+def _record_text(record: Record) -> str:
+    if isinstance(record, OffsetRecord):
+        return f"offset {record.partition} = {record.committed.offset if record.committed else 'gone'}"
+    assert isinstance(record, GroupRecord)
+    snapshot = record.snapshot
+    if snapshot is None:
+        return "group gone"
+    members = " ".join(f"{member.member_id}={member.assignment.decode()}" for member in snapshot.members)
+    return f"group generation={snapshot.generation_id} leader={snapshot.leader_id} [{members}]"
+
+
+def _options(words: tuple[str, ...]) -> dict[str, str]:
+    options = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        options[name] = value
+    return options
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, index = name.rpartition("-")
+    return TopicPartition(topic, int(index))
+
+
+def _ms(duration: str) -> int:
+    match = _DURATION.fullmatch(duration)
+    assert match is not None, duration
+    return int(match[1]) * _UNIT_MS[match[2]]
