@@ -58,15 +58,21 @@ class TopicService:
 
         A topic that is there already is not an error. The outcome of each is its image, or why there is none.
         """
-        wanted = [self._as_default(name) for name in dict.fromkeys(names)]
-        created = await self._controller.create_topics(wanted)
         outcomes: dict[str, Outcome[TopicImage]] = {}
+        wanted = []
+        for name in dict.fromkeys(names):
+            internal = new_internal_topic(name, self._settings, len(self.image.brokers))
+            if internal is None and is_internal_topic(name):
+                outcomes[name] = _unknown(name)
+            else:
+                wanted.append(internal or NewTopic(name))
+        created = await self._controller.create_topics(wanted)
         for name, outcome in created.items():
             if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcomes[name] = outcome
                 continue
             topic = self.image.topic(name)
-            outcomes[name] = topic if topic is not None else _gone(name)
+            outcomes[name] = topic if topic is not None else _unknown(name)
         return outcomes
 
     async def ensure_internal(self, name: str) -> TopicImage:
@@ -80,10 +86,6 @@ class TopicService:
             raise outcome
         return outcome
 
-    def _as_default(self, name: str) -> NewTopic:
-        internal = new_internal_topic(name, self._settings, len(self.image.brokers))
-        return internal if internal is not None else NewTopic(name)
 
-
-def _gone(name: str) -> ApiError:
-    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name} was deleted while it was created")
+def _unknown(name: str) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")

@@ -1,6 +1,7 @@
 """Checks the brokers that a request names for its partitions itself."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from ottla.metadata.image.image import BrokerImage
 from ottla.metadata.records import PartitionState
@@ -28,15 +29,17 @@ def validate_replicas(
 
 
 def validate_assignments(
-    brokers: Mapping[int, BrokerImage], assignments: Mapping[int, Sequence[int]]
+    brokers: Mapping[int, BrokerImage], assignments: Sequence[tuple[int, Sequence[int]]]
 ) -> list[tuple[int, ...]]:
     """The replicas of a new topic's partitions, in order. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
-    if sorted(assignments) != list(range(len(assignments))):
-        raise _refused(f"partitions must be numbered from 0 without a gap, not {sorted(assignments)}")
-    replication_factor = len(assignments[0])
+    by_partition = sorted(assignments, key=itemgetter(0))
+    numbers = [partition for partition, _ in by_partition]
+    if numbers != list(range(len(numbers))):
+        raise _refused(f"partitions must be numbered from 0, each once and without a gap, not {numbers}")
+    replication_factor = len(by_partition[0][1])
     return [
-        validate_replicas(brokers, partition, assignments[partition], replication_factor or None)
-        for partition in range(len(assignments))
+        validate_replicas(brokers, partition, replicas, replication_factor or None)
+        for partition, replicas in by_partition
     ]
 
 

@@ -34,8 +34,8 @@ class NewTopic:
     name: str
     num_partitions: int = DEFAULT
     replication_factor: int = DEFAULT
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """The brokers of each partition; when given, both counts are -1."""
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    """Partitions with their brokers; when given, both counts are -1."""
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 

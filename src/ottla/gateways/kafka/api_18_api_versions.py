@@ -1,0 +1,32 @@
+"""ApiVersions (key 18), versions 0 to 4.
+
+1 throttle time; 2 the same as 1; 3 flexible, the client says what it is (KIP-511), features (KIP-584); 4 a supported
+feature may start at version 0 (KAFKA-17011). The header of the answer is always version 0, and a version that is not
+served is answered in version 0, so that any client can read it; the gateway does that.
+"""
+
+import re
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+FIRST_VERSION_WITH_CLIENT: Final = 3
+
+_CLIENT: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+"""What a client may call itself and its version: letters and digits, with dots and dashes between."""
+
+
+def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tell which APIs are served in which versions. No feature is finalized: there is none that could be switched."""
+    if ctx.api_version >= FIRST_VERSION_WITH_CLIENT and not (
+        _CLIENT.fullmatch(request.client_software_name) and _CLIENT.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=ctx.kafka_connection.gateway.served_versions)
+
+
+API = Api(ApiKey.API_VERSIONS, 0, 4, handle)

@@ -1,0 +1,72 @@
+"""DescribeConfigs (key 32), versions 1 to 4.
+
+1 synonyms and sources (KIP-226); 3 types and documentation (KIP-569); 4 flexible.
+"""
+
+from ottla.broker.config_entry import ConfigEntry
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.metadata.image.image import ConfigResource, ConfigResourceType
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Tell the settings of topics and brokers, and where their values come from."""
+    return DescribeConfigsResponse(results=tuple(_result(ctx, request, each) for each in request.resources))
+
+
+def _result(
+    ctx: RequestContext, request: DescribeConfigsRequest, wanted: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    try:
+        resource = ConfigResource(config_resource_type(wanted.resource_type), wanted.resource_name)
+        entries = ctx.broker.configs.describe(resource, wanted.configuration_keys or None)
+    except ApiError as error:
+        return DescribeConfigsResult(
+            error_code=error.code,
+            error_message=error.message,
+            resource_type=wanted.resource_type,
+            resource_name=wanted.resource_name,
+        )
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=wanted.resource_type,
+        resource_name=wanted.resource_name,
+        configs=tuple(_config(entry, request) for entry in entries),
+    )
+
+
+def config_resource_type(number: int) -> ConfigResourceType:
+    """The type of a resource. Raises ApiError UNSUPPORTED_VERSION for a number that no release of Kafka knows yet."""
+    try:
+        return ConfigResourceType(number)
+    except ValueError:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {number}") from None
+
+
+def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms
+        ),
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle)

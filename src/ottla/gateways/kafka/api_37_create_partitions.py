@@ -1,0 +1,43 @@
+"""CreatePartitions (key 37), versions 0 to 3.
+
+2 flexible; 3 may be throttled (KIP-599).
+"""
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.controller.partition_growth import NewPartitions
+from ottla.model.errors import ApiError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Add partitions to topics; each is answered once they are durable and there."""
+    outcomes: dict[str, Outcome[int]]
+    try:
+        outcomes = await ctx.broker.topics.create_partitions(
+            [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
+        )
+    except ApiError as error:
+        outcomes = {topic.name: error for topic in request.topics}
+    return CreatePartitionsResponse(results=tuple(_result(name, outcome) for name, outcome in outcomes.items()))
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
+    return NewPartitions(topic.name, topic.count, assignments)
+
+
+def _result(name: str, outcome: Outcome[int]) -> CreatePartitionsTopicResult:
+    if isinstance(outcome, ApiError):
+        return CreatePartitionsTopicResult(name=name, error_code=outcome.code, error_message=outcome.message)
+    return CreatePartitionsTopicResult(name=name)
+
+
+API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle)

@@ -1,0 +1,57 @@
+"""Topics as Metadata answers them, made once for each topic image.
+
+A client that asks for a thousand topics every few minutes costs an encoding, not a thousand lists of partitions.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ottla.metadata.image.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+
+class TopicEntries:
+    """Remembers the entry of each topic image for as long as the image lives and the same brokers are there."""
+
+    def __init__(self) -> None:
+        self._entries: WeakKeyDictionary[TopicImage, tuple[Mapping[int, BrokerImage], MetadataResponseTopic]] = (
+            WeakKeyDictionary()
+        )
+
+    def entry(self, image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
+        """The entry of a topic, without authorized operations."""
+        known = self._entries.get(topic)
+        if known is not None and known[0] is image.brokers:
+            return known[1]
+        entry = MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=tuple(_partition(partition, image.brokers) for partition in topic.partitions),
+        )
+        self._entries[topic] = (image.brokers, entry)
+        return entry
+
+
+def _partition(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> MetadataResponsePartition:
+    leader = partition.leader if partition.leader in brokers else NO_LEADER
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=offline_replicas(partition, brokers),
+    )
+
+
+def offline_replicas(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
+    """The replicas whose broker is not there."""
+    return tuple(broker_id for broker_id in partition.replicas if broker_id not in brokers)
+
+
+TOPIC_ENTRIES: Final = TopicEntries()
+"""The one cache of this process: it only remembers what can be made again at any time."""
