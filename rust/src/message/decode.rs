@@ -11,13 +11,19 @@ use super::input::Input;
 use super::plan::{Element, FieldPlan, StructPlan};
 use super::slot::allocate;
 use super::uuid;
-use super::wire::Reader;
+use super::wire::{Reader, STRING_BYTES_MAX};
+
+/// The most elements that all arrays of one message may have together. An element of two bytes can
+/// become an object of sixty, so that without a limit a frame of 100 MB could ask for gigabytes; a
+/// Fetch of every partition of a large cluster stays far below.
+const ELEMENTS_MAX: usize = 4 << 20;
 
 /// Reads one message.
 pub(super) struct Decoder<'a, 'py> {
     py: Python<'py>,
     input: &'a Input<'a, 'py>,
     reader: Reader<'a>,
+    elements: usize,
 }
 
 impl<'a, 'py> Decoder<'a, 'py> {
@@ -26,6 +32,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
             py: input.py(),
             input,
             reader: Reader::new(input.bytes(), offset),
+            elements: 0,
         }
     }
 
@@ -126,7 +133,7 @@ impl<'a, 'py> Decoder<'a, 'py> {
         {
             return match self.reader.array()? {
                 [1] => self.structure(plan),
-                [0xff] => Ok(self.none()),
+                [marker] if marker == field.null_marker => Ok(self.none()),
                 [other] => Err(Failure::at(
                     self.reader.position() - 1,
                     format!("{other} is neither a struct nor null"),
@@ -151,11 +158,17 @@ impl<'a, 'py> Decoder<'a, 'py> {
                 self.reader.remaining()
             )));
         }
-        let size =
-            ffi::Py_ssize_t::try_from(count).map_err(|_| self.reader.fault("too many elements"))?;
+        self.elements += count;
+        if self.elements > ELEMENTS_MAX {
+            return Err(self
+                .reader
+                .fault(format!("more than {ELEMENTS_MAX} elements")));
+        }
         // SAFETY: returns a new reference to a tuple of empty places, or null with an error set. A tuple that is dropped
         // half filled frees what it holds.
-        let tuple = unsafe { Bound::from_owned_ptr_or_opt(self.py, ffi::PyTuple_New(size)) };
+        let tuple = unsafe {
+            Bound::from_owned_ptr_or_opt(self.py, ffi::PyTuple_New(count as ffi::Py_ssize_t))
+        };
         let Some(tuple) = tuple else {
             return Err(Failure::fetched(self.py));
         };
@@ -252,6 +265,11 @@ impl<'a, 'py> Decoder<'a, 'py> {
         let Some(size) = length else {
             return self.null(nullable);
         };
+        if size > STRING_BYTES_MAX {
+            return Err(self.reader.fault(format!(
+                "a string of {size} bytes, {STRING_BYTES_MAX} at most"
+            )));
+        }
         let start = self.reader.position();
         let bytes = self.reader.take(size)?;
         // SAFETY: pointer and size are those of a slice; returns a new reference, or null with an error set when the

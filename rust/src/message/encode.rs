@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyList, PySequence, PyString, PyTuple};
 use super::failure::{Failure, Outcome};
 use super::plan::{AbsentField, Element, FieldPlan, StructPlan};
 use super::uuid;
-use super::wire::put_unsigned_varint;
+use super::wire::{STRING_BYTES_MAX, put_unsigned_varint};
 
 /// Records of fewer bytes are copied between the fields around them, which costs less than a part of their own.
 const SPLICED_BYTES_MIN: usize = 4096;
@@ -204,7 +204,7 @@ impl<'py> Encoder<'py> {
             return Err(Failure::of("None is not allowed in this version"));
         }
         match field.element {
-            Element::Struct(_) if !field.is_array => self.out.push(0xff),
+            Element::Struct(_) if !field.is_array => self.out.push(field.null_marker),
             _ if field.compact => self.out.push(0),
             Element::String if !field.is_array => {
                 self.out.extend_from_slice(&(-1_i16).to_be_bytes())
@@ -294,12 +294,15 @@ impl<'py> Encoder<'py> {
         // SAFETY: the pointer is good for `size` bytes while `value` lives.
         let bytes =
             unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), size.unsigned_abs()) };
+        let size = i16::try_from(bytes.len()).map_err(|_| {
+            Failure::of(format!(
+                "a string of {} bytes, {STRING_BYTES_MAX} at most",
+                bytes.len()
+            ))
+        })?;
         if field.compact {
             self.length(bytes.len(), true)?;
         } else {
-            let size = i16::try_from(bytes.len()).map_err(|_| {
-                Failure::of(format!("a string of {} bytes, 32767 at most", bytes.len()))
-            })?;
             self.out.extend_from_slice(&size.to_be_bytes());
         }
         self.out.extend_from_slice(bytes);
@@ -307,6 +310,9 @@ impl<'py> Encoder<'py> {
     }
 
     fn records(&mut self, field: &FieldPlan, value: &Bound<'py, PyAny>) -> Outcome<()> {
+        if value.is_instance_of::<PyBytes>() {
+            return self.bytes_of(field, value, true);
+        }
         let elsewhere = value
             .getattr_opt("slices")
             .map_err(|error| Failure::raised(error, self.py))?;

@@ -43,8 +43,8 @@ impl<'a, 'py> Input<'a, 'py> {
                 .cast::<PyBytes>()
                 .map_or(&[], |bytes| bytes.as_bytes()),
             Some(buffer) if buffer.len_bytes() == 0 => &[],
-            // SAFETY: the buffer is contiguous, its memory cannot move while it is held, and no Python code runs
-            // between here and the last use.
+            // SAFETY: the buffer is contiguous, and its memory cannot move while it is held. Whoever writes to it during
+            // a call gets another message; no length is read twice, so nothing is read outside.
             Some(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes())
             },

@@ -33,6 +33,8 @@ pub(super) struct FieldPlan {
     /// Lengths are varints of the length plus one, and 0 is null.
     pub(super) compact: bool,
     pub(super) tag: u32,
+    /// What stands in place of a struct that is null; 1 stands before one that is not (KIP-893).
+    pub(super) null_marker: u8,
     pub(super) default: Py<PyAny>,
     /// The fewest bytes that an element of the array takes, at least 1: it bounds the count that may be claimed.
     pub(super) element_bytes_min: usize,
@@ -134,6 +136,7 @@ impl FieldPlan {
             is_array: description.is_array,
             nullable: description.nullable,
             compact,
+            null_marker: if description.tag.is_some() { 0 } else { 0xff },
             tag: description.tag.unwrap_or(0),
             default: description.default.unbind(),
         })

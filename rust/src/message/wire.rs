@@ -2,6 +2,10 @@
 
 use super::failure::{Failure, Outcome};
 
+/// The longest string, in bytes of UTF-8. The form with two bytes of length cannot say more, and Kafka refuses more in the
+/// compact form too.
+pub(super) const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
 /// Bytes and a position that never leaves them.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],

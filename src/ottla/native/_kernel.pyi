@@ -295,7 +295,7 @@ class LogIo:
 class MessageCodec:
     """One message in one version. May be used from many threads."""
 
-    def __new__(cls, name: str, flexible: bool, root: StructDescription) -> Self:
+    def __new__(cls, name: str, flexible: bool, root: _StructDescription) -> Self:
         """`name` is what errors call the message. Raises TypeError for a class without the slots that `root` names."""
 
     @property
@@ -311,7 +311,7 @@ class MessageCodec:
         """The same in parts. The `slices` of records that have them, and large records, stand between the bytes."""
 
 @type_check_only
-class FieldDescription(Protocol):
+class _FieldDescription(Protocol):
     """One field of a struct in one version."""
 
     @property
@@ -319,7 +319,7 @@ class FieldDescription(Protocol):
     @property
     def type_name(self) -> str: ...
     @property
-    def struct_plan(self) -> StructDescription | None: ...
+    def struct_plan(self) -> _StructDescription | None: ...
     @property
     def is_array(self) -> bool: ...
     @property
@@ -336,13 +336,13 @@ class FieldDescription(Protocol):
     def default(self) -> object: ...
 
 @type_check_only
-class StructDescription(Protocol):
+class _StructDescription(Protocol):
     """A class with slots and its fields in the order of the wire."""
 
     @property
     def struct_class(self) -> type: ...
     @property
-    def fields(self) -> Sequence[FieldDescription]: ...
+    def fields(self) -> Sequence[_FieldDescription]: ...
 
 @final
 class RequestHeader:
