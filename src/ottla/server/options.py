@@ -13,11 +13,11 @@ class ServeOptions:
     """The command line of `ottla serve`, checked for form.
 
     `settings` are broker settings by Kafka's names, from `--config` and `--set`, not yet checked for meaning.
-    `kafka` is where the Kafka door listens (port 0: any free one); `advertise` is what clients are told to connect to,
+    `data_dir` stands over the settings; `kafka` is where the Kafka door listens (port 0: any free one); `advertise` is what clients are told to connect to,
     None for the address by which each of them came.
     """
 
-    data_dir: Path = Path("ottla-data")
+    data_dir: Path | None = None
     kafka: Address | None = None
     advertise: Address | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -51,10 +51,10 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
-    settings = ctx.broker.settings
+    max_bytes = max(0, min(request.max_bytes, ctx.broker.fetch_max_bytes))
     limits = FetchLimits(
-        max_bytes=min(request.max_bytes, settings.fetch_max_bytes),
-        min_bytes=max(0, min(request.min_bytes, request.max_bytes, settings.fetch_max_bytes)),
+        max_bytes=max_bytes,
+        min_bytes=max(0, min(request.min_bytes, max_bytes)),
         max_wait_ms=request.max_wait_ms,
         read_committed=request.isolation_level == READ_COMMITTED,
     )

@@ -1,0 +1,40 @@
+"""Everything a broker can do, in one place for its doors."""
+
+from dataclasses import dataclass
+
+from ottla.broker.cluster import ClusterView
+from ottla.broker.configs import ConfigService
+from ottla.broker.topics import TopicService
+from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.producer_ids import ProducerIds
+from ottla.model.broker_settings import BrokerSettings
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.clock import Clock
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.rng import Rng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The parts of one broker, as its doors see them. It holds no state of its own."""
+
+    settings: BrokerSettings
+    clock: Clock
+    rng: Rng
+    timer: Timer
+    tasks: Tasks
+    replicas: ReplicaManager
+    fetch_purgatory: Purgatory
+    fetch_max_bytes: int
+    """The largest answer to a fetch, whatever the reader allows (`fetch.max.bytes`)."""
+    topics: TopicService
+    configs: ConfigService
+    cluster: ClusterView
+    producer_ids: ProducerIds
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the cluster has agreed on, as this broker knows it now."""
+        return self.topics.image

@@ -1,0 +1,143 @@
+"""Keeps the partitions of this broker in step with the metadata: what the image assigns to it exists, what it drops goes.
+
+    new image --> logs made or found --> Partition in the ReplicaManager --> coordinators are told
+    dropped   --> Partition stopped  --> coordinators are told           --> log renamed, removed later
+"""
+
+import logging
+from collections.abc import Iterable
+
+from ottla.broker.configs import ConfigService
+from ottla.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.metadata.image.delta import MetadataDelta
+from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
+from ottla.model.broker_settings import BrokerSettings
+from ottla.model.topic_partition import TopicPartition
+from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.clock import Clock
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.tasks import Tasks
+from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionKeeper:
+    """A subscriber of the metadata. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        configs: ConfigService,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        groups: GroupCoordinator,
+        fetch_purgatory: Purgatory,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        self._node_id = settings.node_id
+        self._flush_before_ack = settings.boolean("log.flush.before.ack")
+        self._producer_id_expiration_ms = settings.integer("producer.id.expiration.ms")
+        self._configs = configs
+        self._logs = logs
+        self._replicas = replicas
+        self._groups = groups
+        self._fetch_purgatory = fetch_purgatory
+        self._clock = clock
+        self._tasks = tasks
+
+    async def load(self, image: MetadataImage) -> None:
+        """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
+
+        Logs that no topic claims are left where they are, with a word in the log: if the metadata was lost, they are
+        all there is.
+        """
+        for topic in image.topics_by_id.values():
+            await self._serve(topic, image)
+        claimed = {partition.topic_partition for partition in self._replicas}
+        for log in self._logs.logs():
+            if log.topic_partition not in claimed:
+                logger.warning("%s holds a partition that no topic claims; it is left alone", log.directory)
+
+    async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Act on a change of the metadata; when this returns, the partitions are there."""
+        for topic in delta.deleted_topics:
+            await self._drop(topic)
+        if delta.deleted_topics:
+            self._groups.topics_deleted([topic.name for topic in delta.deleted_topics])
+        for topic in (*delta.created_topics, *delta.changed_topics):
+            await self._serve(topic, image)
+        for topic in self._configs.topics_with_changed_settings(image, delta):
+            config = self._log_config(topic, image)
+            for partition in topic.partitions:
+                found = self._replicas.find(topic.name, partition.index)
+                if found is not None:
+                    found.log.config = config
+
+    def on_high_watermark(self, partition: Partition) -> None:
+        """More can be read from a partition: whoever waits for it gets it."""
+        self._fetch_purgatory.check_and_complete(partition.topic_partition)
+
+    def fail_all(self, message: str) -> None:
+        """The data directory is offline: answer everybody who waits for an acknowledgement."""
+        for partition in self._replicas:
+            partition.fail(message)
+
+    async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
+        config = self._log_config(topic, image)
+        for partition in topic.partitions:
+            if self._node_id not in partition.replicas or self._replicas.find(topic.name, partition.index):
+                continue
+            topic_partition = TopicPartition(topic.name, partition.index)
+            log = await self._log(topic, topic_partition, config)
+            self._add(topic, topic_partition, partition, log)
+
+    async def _log(self, topic: TopicImage, topic_partition: TopicPartition, config: LogConfig) -> Log:
+        log = self._logs.log(topic_partition)
+        if log is not None and log.topic_id != topic.topic_id:
+            logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
+            await self._logs.delete_log(topic_partition)
+            log = None
+        if log is None:
+            return await self._logs.create_log(topic_partition, topic.topic_id, config)
+        log.config = config
+        return log
+
+    def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> None:
+        partition = Partition(
+            topic_partition,
+            topic.topic_id,
+            log,
+            leader_epoch=image.leader_epoch,
+            clock=self._clock,
+            tasks=self._tasks,
+            flush_before_ack=self._flush_before_ack,
+            on_high_watermark=self.on_high_watermark,
+        )
+        self._replicas.add(partition)
+        if topic.name == OFFSETS_TOPIC:
+            self._groups.partition_count = len(topic.partitions)
+            self._groups.elected(partition)
+
+    async def _drop(self, topic: TopicImage) -> None:
+        dropped = self._replicas.remove(_partitions_of(topic))
+        for partition in dropped:
+            if topic.name == OFFSETS_TOPIC:
+                self._groups.resigned(partition.index)
+            await self._logs.delete_log(partition.topic_partition)
+
+    def _log_config(self, topic: TopicImage, image: MetadataImage) -> LogConfig:
+        return LogConfig.from_settings(
+            self._configs.topic_settings(topic.name, image),
+            flush_before_ack=self._flush_before_ack,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
+        )
+
+
+def _partitions_of(topic: TopicImage) -> Iterable[TopicPartition]:
+    return (TopicPartition(topic.name, partition.index) for partition in topic.partitions)

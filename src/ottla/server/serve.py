@@ -1,0 +1,88 @@
+"""`ottla serve`: from a command line to a running broker, and to its end."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import ottla
+from ottla.model.broker_settings import BrokerSettings
+from ottla.model.endpoint import Endpoint
+from ottla.network.address import Address
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import SystemRng
+from ottla.runtime.tasks import Tasks, run_main
+from ottla.runtime.timer import Timer
+from ottla.server.open_files import raise_open_files_limit
+from ottla.server.options import ServeOptions
+from ottla.server.server import Doors, Server
+from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_DATA_DIR = Path("ottla-data")
+
+
+def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> None:
+    """Run a broker until SIGTERM or SIGINT, then stop it cleanly.
+
+    `on_ready` gets the one line that says where it listens and where its data lies. Raises InvalidSettingError,
+    ListenError, StoreError and OSError when it cannot start; the message of each is one line that says what to do.
+    """
+    settings = BrokerSettings(_settings_of(options))
+    raise_open_files_limit()
+    run_main(_run(settings, on_ready))
+
+
+def _settings_of(options: ServeOptions) -> dict[str, str]:
+    """The settings, with what the command line says in words of its own over them."""
+    given = dict(options.settings)
+    if options.data_dir is not None:
+        given.pop("log.dir", None)
+        given["log.dirs"] = str(options.data_dir)
+    elif "log.dirs" not in given and "log.dir" not in given:
+        given["log.dirs"] = str(DEFAULT_DATA_DIR)
+    if options.kafka is not None:
+        given["listeners"] = str(Endpoint(*options.kafka))
+    if options.advertise is not None:
+        given["advertised.listeners"] = str(Endpoint(*options.advertise))
+    return given
+
+
+async def _run(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
+    clock = SystemClock()
+    begun_ms = clock.monotonic_ms()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
+    tasks = Tasks("ottla")
+    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks)
+    data_dir = Path(settings.data_directory).absolute()
+    logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
+    try:
+        report = await tasks.in_thread(logs.load)
+        for line in report.lines():
+            logger.warning("%s", line)
+        server = Server(settings, logs, doors)
+    except BaseException:
+        await tasks.close()
+        raise
+    try:
+        await server.start()
+        took_ms = clock.monotonic_ms() - begun_ms
+        on_ready(_ready_line(server.address, data_dir, took_ms))
+        sys.stdout.flush()
+        await stop.wait()
+        logger.info("stopping")
+    finally:
+        await server.stop()
+
+
+def _ready_line(address: Address, data_dir: Path, took_ms: int) -> str:
+    return f"ottla {ottla.__version__} is ready: kafka {address}, data {data_dir}, in {took_ms} ms"

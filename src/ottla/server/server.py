@@ -1,0 +1,163 @@
+"""One broker process, wired: the only place that knows all the parts.
+
+    data directory -> logs loaded -> metadata read -> partitions -> coordinators -> doors open
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.broker import Broker
+from ottla.broker.cluster import ClusterView
+from ottla.broker.configs import ConfigService
+from ottla.broker.topics import TopicService
+from ottla.coordination.environment import Environment
+from ottla.gateways.kafka.apis import APIS
+from ottla.gateways.kafka.fetch_session import FetchSessionCache
+from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.metadata.controller.controller import BrokerAddress, Controller
+from ottla.metadata.producer_ids import ProducerIds
+from ottla.metadata.store.embedded import EmbeddedStore
+from ottla.model.broker_settings import BrokerSettings
+from ottla.network.address import Address
+from ottla.network.connection import Connection
+from ottla.network.listener import Listener
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.clock import Clock
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.rng import Rng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.server.housekeeping import Housekeeping
+from ottla.server.partition_keeper import PartitionKeeper
+from ottla.server.sections import group_config, network_config
+from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+FETCH_SESSION_EVICTION_MS = 120_000
+"""A fetch session not used for so long makes room for another when there is none (Kafka's value)."""
+
+DRAIN_MS = 2_000
+"""How long a stopping broker waits for answered requests to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Time, chance and tasks, as the whole process uses them."""
+
+    clock: Clock
+    rng: Rng
+    timer: Timer
+    tasks: Tasks
+
+
+class Server:
+    """A broker that can be started once and stopped once. Belongs to one event loop."""
+
+    def __init__(self, settings: BrokerSettings, logs: LogManager, doors: Doors) -> None:
+        """`logs` have been loaded. `settings` name one listener."""
+        self._settings = settings
+        self._logs = logs
+        self._doors = doors
+        self._is_failing = False
+        self.on_failure: Callable[[str], None] = logger.error
+        """Told once, in one line, when the data directory can no longer be written."""
+        self._wire()
+
+    def _wire(self) -> None:
+        settings, doors = self._settings, self._doors
+        self._controller = Controller(EmbeddedStore(self._logs.path), settings, doors.rng, doors.tasks)
+        self._replicas = ReplicaManager()
+        self._fetch_purgatory = Purgatory(doors.timer)
+        self._configs = ConfigService(self._controller, settings)
+        loop = asyncio.get_running_loop()
+        self._groups = GroupCoordinator(
+            group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, loop.call_soon)
+        )
+        self._keeper = PartitionKeeper(
+            settings=settings,
+            configs=self._configs,
+            logs=self._logs,
+            replicas=self._replicas,
+            groups=self._groups,
+            fetch_purgatory=self._fetch_purgatory,
+            clock=doors.clock,
+            tasks=doors.tasks,
+        )
+        self._broker = Broker(
+            settings=settings,
+            clock=doors.clock,
+            rng=doors.rng,
+            timer=doors.timer,
+            tasks=doors.tasks,
+            replicas=self._replicas,
+            fetch_purgatory=self._fetch_purgatory,
+            fetch_max_bytes=settings.integer("fetch.max.bytes"),
+            topics=TopicService(self._controller, settings),
+            configs=self._configs,
+            cluster=ClusterView(settings, lambda: self._controller.image),
+            producer_ids=ProducerIds(self._controller.allocate_producer_ids),
+        )
+        sessions = FetchSessionCache(
+            doors.clock,
+            doors.rng,
+            slots_max=settings.integer("max.incremental.fetch.session.cache.slots"),
+            eviction_ms=FETCH_SESSION_EVICTION_MS,
+        )
+        self._gateway = KafkaGateway(self._broker, self._groups, APIS, sessions)
+        endpoint = settings.listeners[0]
+        self._listener = Listener(
+            endpoint.host,
+            endpoint.port,
+            self._connect,
+            config=network_config(settings),
+            clock=doors.clock,
+            timer=doors.timer,
+            name=endpoint.listener,
+        )
+        self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
+
+    def _connect(self, connection: Connection) -> KafkaConnection:
+        return self._gateway.connect(connection)
+
+    @property
+    def address(self) -> Address:
+        """Where the Kafka door listens."""
+        return self._listener.address
+
+    async def start(self) -> None:
+        """Take the address, read the metadata, serve the partitions, open the doors.
+
+        Raises ListenError, StoreError and OSError, each with a line for the person who started the broker.
+        """
+        await self._listener.bind()
+        self._logs.attach(asyncio.get_running_loop())
+        self._logs.on_failure = self._on_directory_failure
+        advertised = self._settings.advertised_listener
+        host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
+        image = await self._controller.start(BrokerAddress(host, port))
+        await self._logs.identify(image.cluster_id, self._settings.node_id)
+        await self._keeper.load(image)
+        self._controller.publisher.subscribe(self._keeper.on_image)
+        self._housekeeping.start()
+        await self._listener.start()
+
+    async def stop(self) -> None:
+        """Close the doors, answer whoever waits, write the logs out and mark them clean."""
+        self._housekeeping.stop()
+        self._fetch_purgatory.close()
+        self._groups.close()
+        await self._listener.close(DRAIN_MS)
+        await self._controller.close()
+        await self._logs.close(clean=not self._is_failing)
+        self._doors.timer.close()
+        await self._doors.tasks.close()
+
+    def _on_directory_failure(self, error: OSError) -> None:
+        self._is_failing = True
+        message = f"the data directory is offline: {error}; produce fails until the broker is restarted on a sound disk"
+        self._keeper.fail_all(message)
+        self.on_failure(message)
