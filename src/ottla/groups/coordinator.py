@@ -35,9 +35,6 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.replication.partition import Partition
 
-OFFSETS_TOPIC = "__consumer_offsets"
-"""The internal topic that groups and their offsets are kept in."""
-
 R = TypeVar("R")
 
 
@@ -57,13 +54,18 @@ class GroupCoordinator:
     def __init__(self, config: GroupConfig, environment: Environment) -> None:
         self.config = config
         self.partition_count = config.offsets_topic_partitions
-        """How many partitions the offsets topic has; set it when the topic was made with another number."""
+        """How many partitions the offsets topic has: by the setting, until the topic is known."""
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(lambda: GroupShard(config), environment)
 
     # What the server says
 
-    def elected(self, partition: Partition) -> None:
-        """This broker leads a partition of the offsets topic from now on: load its groups in the background."""
+    def elected(self, partition: Partition, partition_count: int | None = None) -> None:
+        """This broker leads a partition of the offsets topic from now on: load its groups in the background.
+
+        `partition_count` says how many partitions the topic has, if not as many as the setting asks for.
+        """
+        if partition_count is not None:
+            self.partition_count = partition_count
         self._runtime.elected(partition)
 
     def resigned(self, partition_index: int) -> None:

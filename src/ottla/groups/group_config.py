@@ -1,8 +1,9 @@
 """The settings of the group coordinator, and the limits on what strangers can make it hold."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
+
+from ottla.model.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
 """A group id is stored in every offset record and kept in memory; four times what a topic's name may take."""
@@ -53,8 +54,6 @@ class GroupConfig:
     """`offsets.retention.check.interval.ms`: how often to look for them."""
     offsets_topic_partitions: int = 50
     """`offsets.topic.num.partitions`: over how many partitions groups are spread."""
-    load_buffer_bytes: int = 5_242_880
-    """`offsets.load.buffer.size`: how much of the offsets topic is read at a time while groups are loaded."""
     record_bytes_max: int = 1_000_000
     """The record of one group may be this large: it must fit a batch of the offsets topic (`max.message.bytes`)."""
 
@@ -67,19 +66,15 @@ class GroupConfig:
         for name in ("max_size", "offsets_retention_ms", "offsets_retention_check_interval_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 1 <= self.offsets_topic_partitions <= 10_000:
-            raise ValueError(f"offsets.topic.num.partitions must be 1 to 10000, not {self.offsets_topic_partitions}")
+        if self.offsets_topic_partitions < 1:
+            raise ValueError(f"offsets.topic.num.partitions must be at least 1, not {self.offsets_topic_partitions}")
         if self.initial_rebalance_delay_ms < 0:
             raise ValueError(f"group.initial.rebalance.delay.ms is negative: {self.initial_rebalance_delay_ms}")
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """The section of a broker's settings, by their Kafka names; what is absent keeps its default."""
-        values: dict[str, int] = {}
-        for field, name, unit in _SETTINGS:
-            if name in settings:
-                values[field] = int(settings[name]) * unit
-        return cls(**values)
+    def from_settings(cls, settings: BrokerSettings) -> Self:
+        """The section of a broker's settings."""
+        return cls(**{field: settings.integer(name) * unit for field, name, unit in _SETTINGS})
 
 
 _SETTINGS = (
@@ -91,5 +86,4 @@ _SETTINGS = (
     ("offsets_retention_ms", "offsets.retention.minutes", 60_000),
     ("offsets_retention_check_interval_ms", "offsets.retention.check.interval.ms", 1),
     ("offsets_topic_partitions", "offsets.topic.num.partitions", 1),
-    ("load_buffer_bytes", "offsets.load.buffer.size", 1),
 )

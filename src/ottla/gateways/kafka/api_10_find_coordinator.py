@@ -1,0 +1,93 @@
+"""FindCoordinator (key 10), versions 0 to 6.
+
+0 groups; 1 transactions, an error message; 3 flexible; 4 many keys (KIP-699); 5 as 4 (KIP-890); 6 share partitions
+(KIP-932), which are refused.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.groups.group_partition import partition_of_group
+from ottla.metadata.image.image import TopicImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+MANY_KEYS_VERSION: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a key's coordinator is, or why nobody can say."""
+
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Find the brokers that lead the partitions the keys belong to.
+
+    The offsets topic is made when it is first asked for.
+    """
+    many = ctx.api_version >= MANY_KEYS_VERSION
+    keys = request.coordinator_keys if many else (request.key,)
+    try:
+        topic = await _topic(ctx, request.key_type)
+    except ApiError as error:
+        found = dict.fromkeys(keys, _Found(error=error.code, message=error.message))
+    else:
+        found = {key: _find(ctx, topic, key) for key in keys}
+    if many:
+        return FindCoordinatorResponse(coordinators=tuple(_coordinator(key, found[key]) for key in keys))
+    one = found[request.key]
+    return FindCoordinatorResponse(
+        error_code=one.error, error_message=one.message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+async def _topic(ctx: RequestContext, key_type: int) -> TopicImage:
+    """The internal topic that coordinators of this kind keep their state in."""
+    if key_type == GROUP:
+        try:
+            return await ctx.broker.topics.ensure_internal(CONSUMER_OFFSETS_TOPIC)
+        except ApiError as error:
+            raise ApiError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS_TOPIC} is not there yet: {error}"
+            ) from error
+    if key_type == TRANSACTION:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker does not coordinate transactions")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"this broker has no coordinators of type {key_type}")
+
+
+def _find(ctx: RequestContext, topic: TopicImage, group_id: str) -> _Found:
+    leader_id = topic.partitions[partition_of_group(group_id, len(topic.partitions))].leader
+    node = ctx.broker.cluster.node(leader_id, ctx.connection)
+    if node is None:
+        return _Found(
+            error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"the partition of group {group_id} has no leader"
+        )
+    return _Found(node.node_id, node.host, node.port)
+
+
+def _coordinator(key: str, found: _Found) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.error,
+        error_message=found.message,
+    )
+
+
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle)

@@ -1,0 +1,78 @@
+"""DescribeGroups (key 15), versions 0 to 6.
+
+3 authorized operations (KIP-430); 4 group instance id (KIP-345); 5 flexible; 6 GROUP_ID_NOT_FOUND, an error message
+(KIP-1043).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.gather import Gather
+from ottla.groups.answers import DescribeAnswer
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_VERSION: Final = 6
+
+READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
+GROUP_OPERATIONS: Final = sum(1 << bit for bit in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
+"""What anybody may do with a group, as a bit field of Kafka's AclOperation codes: there are no ACLs."""
+
+NOT_ASKED: Final = -(2**31)
+
+
+def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> None:
+    """Show groups and their members."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    gather: Gather[DescribedGroup] = Gather(
+        len(request.groups), lambda groups: ctx.respond(DescribeGroupsResponse(groups=tuple(groups)))
+    )
+    for index, group_id in enumerate(request.groups):
+        ctx.groups.describe(group_id, _on_answer(ctx, group_id, operations, gather.place(index)))
+
+
+def _on_answer(
+    ctx: RequestContext, group_id: str, operations: int, put: Callable[[DescribedGroup], None]
+) -> Callable[[DescribeAnswer], None]:
+    def on_answer(answer: DescribeAnswer) -> None:
+        error, message = answer.error, None
+        if error is ErrorCode.GROUP_ID_NOT_FOUND:
+            if ctx.api_version >= NOT_FOUND_VERSION:
+                message = f"Group {group_id} not found."
+            else:
+                error = ErrorCode.NONE
+        put(
+            DescribedGroup(
+                error_code=error,
+                error_message=message,
+                group_id=group_id,
+                group_state=answer.state,
+                protocol_type=answer.protocol_type,
+                protocol_data=answer.protocol_name,
+                members=tuple(
+                    DescribedGroupMember(
+                        member_id=member.member_id,
+                        group_instance_id=member.instance_id,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                        member_metadata=member.metadata,
+                        member_assignment=member.assignment,
+                    )
+                    for member in answer.members
+                ),
+                authorized_operations=operations if error is ErrorCode.NONE else NOT_ASKED,
+            )
+        )
+
+    return on_answer
+
+
+API = Api(ApiKey.DESCRIBE_GROUPS, 0, 6, handle)

@@ -1,0 +1,32 @@
+"""ListGroups (key 16), versions 0 to 5.
+
+3 flexible; 4 states, to show and to filter by (KIP-518); 5 types, likewise (KIP-848).
+"""
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.errors import ApiError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List the groups that this broker coordinates."""
+    try:
+        groups = ctx.groups.list_groups(request.states_filter, request.types_filter)
+    except ApiError as error:
+        return ListGroupsResponse(error_code=error.code)
+    return ListGroupsResponse(
+        groups=tuple(
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in groups
+        )
+    )
+
+
+API = Api(ApiKey.LIST_GROUPS, 0, 5, handle)
