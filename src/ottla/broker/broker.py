@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.topics import TopicService
+from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.metadata.producer_ids import ProducerIds
 from ottla.model.broker_settings import BrokerSettings
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
@@ -32,7 +32,7 @@ class Broker:
     topics: TopicService
     configs: ConfigService
     cluster: ClusterView
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdAllocator
 
     @property
     def image(self) -> MetadataImage:

@@ -94,9 +94,7 @@ def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress
         max_bytes = min(left, target.max_bytes)
         if diverging is None and (target.offset != upper or target.offset < partition.log.log_start_offset):
             if max_bytes > 0 or must_progress:
-                read.records = partition.read(
-                    target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress
-                )
+                read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
                 read.total_bytes = read.records.total_bytes
             elif target.offset > upper or target.offset < partition.log.log_start_offset:
                 return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -11,6 +11,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import Partition, WritableBuffer
 from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
 
 OnProduced = Callable[[list[AppendAck]], None]
 
@@ -35,7 +36,7 @@ class Production:
         self._acks: list[AppendAck | None] = [None] * count
         self._undecided = count
         self._on_produced: OnProduced | None = on_produced
-        self._timeout: Callable[[], None] | None = None
+        self._timeout: TimerTask | None = None
 
     @property
     def is_answered(self) -> bool:
@@ -53,14 +54,14 @@ class Production:
 
     def start_timer(self, timer: Timer, timeout_ms: int) -> None:
         """Answer at the latest in `timeout_ms`."""
-        self._timeout = timer.schedule(timeout_ms, self._answer).cancel
+        self._timeout = timer.schedule(timeout_ms, self._answer)
 
     def _answer(self) -> None:
         on_produced, self._on_produced = self._on_produced, None
         if on_produced is None:
             return
         if self._timeout is not None:
-            self._timeout()
+            self._timeout.cancel()
         on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
 
 

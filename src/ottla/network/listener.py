@@ -78,8 +78,17 @@ class Listener:
         """The open connections."""
         return frozenset(self._connections)
 
+    async def bind(self) -> None:
+        """Take the address; clients that come meanwhile wait until `start`.
+
+        Raises ListenError, which says what is wrong with the address and what to do.
+        """
+        self._sockets = await open_listening_sockets(self._host, self._port, self._config)
+
     async def start(self) -> None:
-        """Listen. Raises ListenError, which says what is wrong with the address and what to do."""
+        """Accept connections; takes the address first when `bind` has not. Raises ListenError."""
+        if not self._sockets:
+            await self.bind()
         loop = asyncio.get_running_loop()
         config = self._config
         if self._memory is None:
@@ -101,7 +110,6 @@ class Listener:
             throttle=self._throttle,
             on_closed=self._on_closed,
         )
-        self._sockets = await open_listening_sockets(self._host, self._port, config)
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
 

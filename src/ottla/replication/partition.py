@@ -253,5 +253,5 @@ class _Append:
         if self._acks == ACKS_LEADER and self._ack is not None:
             ack = self._ack
             if errno:
-                ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory failed while the records were written")
+                ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
             self._on_ack(ack)

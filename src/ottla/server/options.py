@@ -12,9 +12,9 @@ Address = tuple[str, int]
 class ServeOptions:
     """The command line of `ottla serve`, checked for form.
 
-    `settings` are broker settings by Kafka's names, from `--config` and `--set`, not yet checked for meaning.
-    `data_dir` stands over the settings; `kafka` is where the Kafka door listens (port 0: any free one); `advertise` is what clients are told to connect to,
-    None for the address by which each of them came.
+    `settings` are broker settings by Kafka's names, from `--config` and `--set`, not yet checked for meaning; the other
+    three stand over them. `kafka` is where the Kafka door listens (port 0: any free one); `advertise` is what clients
+    are told to connect to, None for the address by which each of them came.
     """
 
     data_dir: Path | None = None

@@ -1,17 +1,18 @@
-"""Keeps the partitions of this broker in step with the metadata: what the image assigns to it exists, what it drops goes.
+"""Keeps the partitions of this broker in step with the metadata: what it is assigned exists, what it is not goes.
 
-    new image --> logs made or found --> Partition in the ReplicaManager --> coordinators are told
-    dropped   --> Partition stopped  --> coordinators are told           --> log renamed, removed later
+new image --> logs made or found --> Partition in the ReplicaManager --> coordinators are told
+dropped   --> Partition stopped  --> coordinators are told           --> log renamed, removed later
 """
 
 import logging
 from collections.abc import Iterable
 
 from ottla.broker.configs import ConfigService
-from ottla.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
@@ -120,14 +121,14 @@ class PartitionKeeper:
             on_high_watermark=self.on_high_watermark,
         )
         self._replicas.add(partition)
-        if topic.name == OFFSETS_TOPIC:
+        if topic.name == CONSUMER_OFFSETS_TOPIC:
             self._groups.partition_count = len(topic.partitions)
             self._groups.elected(partition)
 
     async def _drop(self, topic: TopicImage) -> None:
         dropped = self._replicas.remove(_partitions_of(topic))
         for partition in dropped:
-            if topic.name == OFFSETS_TOPIC:
+            if topic.name == CONSUMER_OFFSETS_TOPIC:
                 self._groups.resigned(partition.index)
             await self._logs.delete_log(partition.topic_partition)
 

@@ -1,7 +1,6 @@
 """The sections of the broker's settings that its parts take."""
 
 from ottla.groups.group_config import GroupConfig
-from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.broker_settings import BrokerSettings
 from ottla.network.config import NetworkConfig
 
@@ -25,5 +24,4 @@ def network_config(settings: BrokerSettings) -> NetworkConfig:
 
 def group_config(settings: BrokerSettings) -> GroupConfig:
     """The settings of the group coordinator."""
-    return GroupConfig.from_settings({name: settings[name] for name in BROKER_SETTINGS})
-
+    return GroupConfig.from_settings(settings)

@@ -34,7 +34,7 @@ def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> 
     """
     settings = BrokerSettings(_settings_of(options))
     raise_open_files_limit()
-    run_main(_run(settings, on_ready))
+    run_main(_run(settings, Path(settings.data_directory).absolute(), on_ready))
 
 
 def _settings_of(options: ServeOptions) -> dict[str, str]:
@@ -52,7 +52,7 @@ def _settings_of(options: ServeOptions) -> dict[str, str]:
     return given
 
 
-async def _run(settings: BrokerSettings, on_ready: Callable[[str], None]) -> None:
+async def _run(settings: BrokerSettings, data_dir: Path, on_ready: Callable[[str], None]) -> None:
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     loop = asyncio.get_running_loop()
@@ -63,7 +63,6 @@ async def _run(settings: BrokerSettings, on_ready: Callable[[str], None]) -> Non
         logger.warning("%s", warning)
     tasks = Tasks("ottla")
     doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks)
-    data_dir = Path(settings.data_directory).absolute()
     logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
     try:
         report = await tasks.in_thread(logs.load)

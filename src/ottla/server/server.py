@@ -1,6 +1,6 @@
 """One broker process, wired: the only place that knows all the parts.
 
-    data directory -> logs loaded -> metadata read -> partitions -> coordinators -> doors open
+data directory -> logs loaded -> metadata read -> partitions -> coordinators -> doors open
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.controller.controller import BrokerAddress, Controller
-from ottla.metadata.producer_ids import ProducerIds
+from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.broker_settings import BrokerSettings
 from ottla.network.address import Address
@@ -99,7 +99,7 @@ class Server:
             topics=TopicService(self._controller, settings),
             configs=self._configs,
             cluster=ClusterView(settings, lambda: self._controller.image),
-            producer_ids=ProducerIds(self._controller.allocate_producer_ids),
+            producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
         )
         sessions = FetchSessionCache(
             doors.clock,

@@ -78,7 +78,7 @@ def _write(
     records = data.records
     if refusal is None and not records:
         refusal = AppendAck(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
-    if refusal is not None or records is None:
+    if refusal is not None or not isinstance(records, memoryview):
         return PartitionWrite(None, bytearray(), refusal)
     replicas = ctx.broker.replicas
     try:

@@ -114,9 +114,7 @@ def _target(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> 
     )
     try:
         target.partition = (
-            replicas.get_by_id(topic_id, index)
-            if ctx.api_version >= TOPIC_ID_VERSION
-            else replicas.get(topic, index)
+            replicas.get_by_id(topic_id, index) if ctx.api_version >= TOPIC_ID_VERSION else replicas.get(topic, index)
         )
     except ApiError as error:
         target.error = error.code

@@ -40,9 +40,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
             try:
                 answer = await _look_up(ctx, request, topic.name, partition)
             except ApiError as error:
-                answer = ListOffsetsPartitionResponse(
-                    partition_index=partition.partition_index, error_code=error.code
-                )
+                answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=error.code)
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(topics=tuple(topics))

@@ -1,9 +1,9 @@
 """Fetch sessions: the broker remembers what a consumer reads, and both speak only of what changed (KIP-227).
 
-    request: id 0, epoch 0        -> full fetch; a session is made, its id is in the response
-    request: id N, epoch 1, 2, .. -> the partitions that changed, those to forget; answered with those that have news
-    request: id N, epoch -1       -> full fetch without a session; N is closed
-    request: id 0, epoch -1       -> full fetch without a session
+request: id 0, epoch 0        -> full fetch; a session is made, its id is in the response
+request: id N, epoch 1, 2, .. -> the partitions that changed, those to forget; answered with those that have news
+request: id N, epoch -1       -> full fetch without a session; N is closed
+request: id 0, epoch -1       -> full fetch without a session
 """
 
 from collections import OrderedDict

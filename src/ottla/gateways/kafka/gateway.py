@@ -16,8 +16,8 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import RequestHeader, decode_request_header, encode_response
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 
 _log = logging.getLogger(__name__)
 
