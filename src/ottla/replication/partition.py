@@ -198,7 +198,7 @@ class Partition:
         if offset > self.high_watermark or offset < self.log.log_start_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} holds offsets {self.log.log_start_offset} to {self.high_watermark}, not {offset}",
+                f"{self.topic_partition} holds {self.log.log_start_offset} to {self.high_watermark}, not {offset}",
             )
         return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 

@@ -50,8 +50,8 @@ class KafkaGateway:
 class KafkaConnection:
     """One client's connection: decodes its requests and runs their handlers.
 
-    A handler that is a task holds back the requests behind it, so that a client which sends a change and a look at it in
-    one go sees the change. Produce, Fetch and the group APIs hold nothing back.
+    A handler that is a task holds back the requests behind it, so that a client which sends a change and a look at it
+    in one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
     __slots__ = ("_busy", "_held_back", "_is_closed", "connection", "gateway")
@@ -126,7 +126,8 @@ class KafkaConnection:
         """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
         if api.key is not ApiKey.API_VERSIONS:
             raise InvalidInputError(
-                f"{api.key.name} version {header.api_version}; this broker serves {api.min_version} to {api.max_version}"
+                f"a request of {api.key.name} version {header.api_version}; "
+                f"this broker serves {api.min_version} to {api.max_version}"
             )
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
