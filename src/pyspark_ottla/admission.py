@@ -1,0 +1,43 @@
+"""How much one micro-batch may take."""
+
+from collections.abc import Mapping
+
+from pyspark_ottla.offset_json import Offsets
+from pyspark_ottla.offset_range import OffsetRange, ranges_between
+
+
+def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
+    """An end that is at most `rows_max` offsets after `start`, all partitions together.
+
+    Each partition gets in proportion to what it has, so that they advance in step and become empty together; but none
+    that has something gets nothing while there is at least one row for each, so that a small partition beside a large
+    one is not starved.
+
+    >>> from ottla.model.topic_partition import TopicPartition
+    >>> big, small = TopicPartition("events", 0), TopicPartition("events", 1)
+    >>> sorted(limit_rows({big: 0, small: 0}, {big: 1_000_000, small: 3}, 1000).values())
+    [1, 999]
+    """
+    waiting = ranges_between(start, end)
+    if sum(each.count for each in waiting) <= rows_max:
+        return end
+    first = _in_proportion(dict.fromkeys(waiting, 1), min(rows_max, len(waiting)))
+    rest = _in_proportion({each: each.count - first[each] for each in waiting}, rows_max - sum(first.values()))
+    limited = {each.topic_partition: each.start + first[each] + rest[each] for each in waiting}
+    return end | limited
+
+
+def _in_proportion(weights: Mapping[OffsetRange, int], total: int) -> dict[OffsetRange, int]:
+    """`total` dealt out by weight in whole numbers, none above its weight (largest remainder method).
+
+    Needs `total` <= the sum of the weights. Equal remainders go to the partition that comes first, so that a plan that
+    is made twice comes out the same.
+    """
+    whole = sum(weights.values())
+    if whole == 0:
+        return dict.fromkeys(weights, 0)
+    shares = {each: weight * total // whole for each, weight in weights.items()}
+    by_remainder = sorted(weights, key=lambda each: (-(weights[each] * total % whole), each))
+    for each in by_remainder[: total - sum(shares.values())]:
+        shares[each] += 1
+    return shares

@@ -1,0 +1,66 @@
+"""`spark.read.format("ottla")`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_ottla.clients import client_for
+from pyspark_ottla.data_loss import LogState, deleted, report, truncated
+from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.offset_json import Offsets
+from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, ranges_between, task_count
+from pyspark_ottla.options import OptionError
+from pyspark_ottla.range_reader import RangeReader
+from pyspark_ottla.read_options import ReadOptions
+
+
+class OttlaReader(DataSourceReader):
+    """Reads what lies between two positions, which are fixed when the job is planned.
+
+    Planned on the driver; `read` runs on the executors, on a copy that was pickled.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
+        ranges = self._ranges(client_for(self._options.connection))
+        return [*pack(ranges, task_count(ranges, self._options.tasks_max, self._options.tasks_min))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of one task's ranges."""
+        yield from read_task(self._options, partition)
+
+    def _ranges(self, client: LogClient) -> list[OffsetRange]:
+        assert self._options.ending is not None, "a batch has an end"
+        subscribed = self._options.subscription.resolve(client).require_all()
+        start = self._options.starting.resolve(client, subscribed.partitions)
+        end = self._options.ending.resolve(client, subscribed.partitions)
+        for each in subscribed.partitions:
+            if start[each] > end[each]:
+                raise OptionError(f"the read of {each} starts at offset {start[each]}, after its end at {end[each]}")
+        # Only now: a log that grew meanwhile must not seem to end before a position that was just looked up.
+        start, end, losses = _within_logs(start, end, LogState.now(client, subscribed))
+        report(losses, fail=self._options.fetch.fail_on_data_loss)
+        return ranges_between(start, end)
+
+
+def _within_logs(start: Offsets, end: Offsets, state: LogState) -> tuple[Offsets, Offsets, list[str]]:
+    """Both positions moved to where there are records, and a sentence for each partition where that leaves some out."""
+    before = [each for each, offset in start.items() if offset < state.earliest[each]]
+    beyond = [each for each, offset in end.items() if offset > state.latest[each]]
+    losses = [deleted(each, start[each], state.earliest[each]) for each in before]
+    losses += [truncated(each, end[each], state.latest[each]) for each in beyond]
+    start = start | {each: state.earliest[each] for each in before}
+    return start, end | {each: state.latest[each] for each in beyond}, losses
+
+
+def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
+    """The records of one task, of a batch or of a micro-batch, as Arrow record batches."""
+    # Spark makes up a partition of its own when a batch has none.
+    if isinstance(partition, TaskRanges):
+        reader = RangeReader(client_for(options.connection), options.fetch)
+        for each in partition.ranges:
+            yield from reader.read(each)

@@ -1,0 +1,95 @@
+"""What was there to be read and is not there any more.
+
+Offsets only grow and a partition does not go away, unless records are deleted before they were read (retention), or the
+topic itself is. Then a stream either fails, which is the default, or goes on with what is left and says so in the log.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.client.offsets import OffsetAt
+from ottla.model.topic_partition import TopicPartition
+from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.offset_json import Offsets
+from pyspark_ottla.position import look_up
+from pyspark_ottla.stream_offset import StreamOffset
+from pyspark_ottla.subscription import Subscribed
+
+logger = logging.getLogger("pyspark_ottla")
+
+
+class DataLossError(RuntimeError):
+    """Records that were to be read are not there. The message says which, why, and how to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a subscription has at one moment: its partitions, and from where to where their logs go."""
+
+    subscribed: Subscribed
+    earliest: Offsets
+    latest: Offsets
+
+    @classmethod
+    def now(cls, client: LogClient, subscribed: Subscribed) -> "LogState":
+        """Asked for now. The ends are asked for after the beginnings, so no log seems to end before it begins."""
+        earliest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.EARLIEST)))
+        latest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.LATEST)))
+        return cls(subscribed, earliest, latest)
+
+
+def resume(read: StreamOffset, state: LogState) -> tuple[Offsets, list[str]]:
+    """From where each partition that exists goes on, and what was lost between there and where it had been read to.
+
+    A partition that is new begins with its first record.
+    """
+    starts, losses = dict(state.earliest), []
+    recreated = {
+        topic
+        for topic, topic_id in read.topic_ids.items()
+        if state.subscribed.topic_ids.get(topic, topic_id) != topic_id
+    }
+    for each, offset in sorted(read.offsets.items()):
+        if each not in state.latest:
+            losses.append(f"{each} does not exist any more; it had been read up to offset {offset}")
+        elif each.topic in recreated:
+            losses.append(
+                f"{each} had been read up to offset {offset}, but topic {each.topic!r} was deleted and created again:"
+                f" its id was {read.topic_ids[each.topic]} and is {state.subscribed.topic_ids[each.topic]}"
+            )
+        elif offset < state.earliest[each]:
+            losses.append(deleted(each, offset, state.earliest[each]))
+        elif offset > state.latest[each]:
+            losses.append(truncated(each, offset, state.latest[each]))
+            starts[each] = state.latest[each]
+        else:
+            starts[each] = offset
+    return starts, losses
+
+
+def truncated(topic_partition: TopicPartition, wanted: int, latest: int) -> str:
+    """The sentence for a log that ends before an offset that it had, or was said to have."""
+    return (
+        f"{topic_partition} ends at offset {latest}, before offset {wanted} that was to be read:"
+        " the broker lost records, its data was replaced, or the offset is not right"
+    )
+
+
+def deleted(topic_partition: TopicPartition, wanted: int, earliest: int) -> str:
+    """The sentence for records that went before they were read."""
+    return (
+        f"{topic_partition}: offsets {wanted} to {earliest - 1} were deleted before they were read; the log begins at"
+        f" {earliest} (a longer retention.ms or retention.bytes keeps more)"
+    )
+
+
+def report(losses: Sequence[str], *, fail: bool) -> None:
+    """Raise DataLossError for what was lost or, when the stream is to go on, log a warning for each."""
+    if losses and fail:
+        more = f" (and {len(losses) - 1} more partitions lost data)" if len(losses) > 1 else ""
+        raise DataLossError(
+            f"data was lost: {losses[0]}{more}. To go on with what is left, set option failOnDataLoss to false"
+        )
+    for loss in losses:
+        logger.warning("data was lost, going on because failOnDataLoss is false: %s", loss)

@@ -1,0 +1,24 @@
+"""How far a stream is behind."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark_ottla.offset_json import Offsets
+from pyspark_ottla.stream_offset import StreamOffset
+
+
+def lag(source_progress: Mapping[str, Any]) -> Offsets:
+    """For each partition the offsets that were in the log and not read when a micro-batch ended.
+
+    `source_progress` is one of the `sources` of a query's `lastProgress`, or of the progress that a
+    `StreamingQueryListener` is given: `lag(query.lastProgress["sources"][0])`.
+    """
+    end, latest = (_offsets(source_progress.get(name)) for name in ("endOffset", "latestOffset"))
+    return {each: max(offset - end.get(each, 0), 0) for each, offset in latest.items()}
+
+
+def _offsets(stored: Any) -> Offsets:
+    if isinstance(stored, str):
+        stored = json.loads(stored)
+    return StreamOffset.from_json(stored or {}).offsets

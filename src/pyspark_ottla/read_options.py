@@ -1,0 +1,150 @@
+"""The options of a read, checked together and made into values."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.client.offsets import OffsetAt
+from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
+from pyspark_ottla.options import OptionError, Options
+from pyspark_ottla.position import (
+    ENDING_OPTIONS,
+    STARTING_OPTIONS,
+    Position,
+    ending_position,
+    starting_position,
+)
+from pyspark_ottla.subscription import SUBSCRIPTION_OPTIONS, Subscription, subscription_of
+
+BATCH_BYTES_LIMIT = 64 * 1024 * 1024
+"""More than this in one Arrow batch makes the JVM's memory the bottleneck, and gains nothing."""
+
+READ_OPTIONS = (
+    *CONNECTION_OPTIONS,
+    *SUBSCRIPTION_OPTIONS,
+    *STARTING_OPTIONS,
+    *ENDING_OPTIONS,
+    "includeHeaders",
+    "failOnDataLoss",
+    "minPartitions",
+    "tasks",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBatchRows",
+    "maxBatchBytes",
+    "kafka.fetch.max.bytes",
+    "kafka.max.partition.fetch.bytes",
+    "kafka.fetch.max.wait.ms",
+    "kafka.isolation.level",
+)
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How a task fetches, and what it hands to Spark at once."""
+
+    max_bytes: int = 16 * 1024 * 1024
+    max_wait_ms: int = 500
+    batch_rows: int = 50_000
+    batch_bytes: int = 16 * 1024 * 1024
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What one micro-batch takes at most, and what it waits for."""
+
+    rows_max: int | None = None
+    rows_min: int | None = None
+    delay_max_ms: int = 15 * 60_000
+    """After this long a micro-batch takes what there is, even if it is less than `rows_min`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """All that a read was told. A value that can be pickled: it goes to the executors."""
+
+    connection: Connection
+    subscription: Subscription
+    starting: Position
+    ending: Position | None
+    """None for a stream."""
+    tasks_max: int
+    tasks_min: int
+    admission: Admission
+    fetch: FetchOptions
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":
+        """Read from what the user gave. Raises OptionError."""
+        options = Options(given, READ_OPTIONS)
+        _refuse(options, ENDING_OPTIONS if streaming else _STREAM_ONLY, "a batch" if streaming else "a stream")
+        options.require("kafka.isolation.level", ("read_uncommitted",))
+        tasks_min = options.integer("minPartitions", 1)
+        default = OffsetAt.LATEST if streaming else OffsetAt.EARLIEST
+        return cls(
+            connection=Connection.of(options),
+            subscription=subscription_of(options),
+            starting=starting_position(options, default=default, streaming=streaming),
+            ending=None if streaming else ending_position(options),
+            tasks_max=options.integer("tasks", max(available_cores(), tasks_min)),
+            tasks_min=tasks_min,
+            admission=_admission(options),
+            fetch=_fetch(options),
+        )
+
+
+def includes_headers(given: Mapping[str, str]) -> bool:
+    """Whether a read has the column `headers`."""
+    return Options(given, READ_OPTIONS).boolean("includeHeaders", default=False)
+
+
+def available_cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _fetch(options: Options) -> FetchOptions:
+    default = FetchOptions()
+    batch_bytes = options.integer("maxBatchBytes", default.batch_bytes)
+    if batch_bytes > BATCH_BYTES_LIMIT:
+        raise OptionError(f"option maxBatchBytes must be at most {BATCH_BYTES_LIMIT}, not {batch_bytes}")
+    max_bytes = options.integer("kafka.fetch.max.bytes", default.max_bytes)
+    return FetchOptions(
+        max_bytes=min(max_bytes, options.integer("kafka.max.partition.fetch.bytes", max_bytes)),
+        max_wait_ms=options.integer("kafka.fetch.max.wait.ms", default.max_wait_ms, minimum=0),
+        batch_rows=options.integer("maxBatchRows", default.batch_rows),
+        batch_bytes=batch_bytes,
+        include_headers=options.boolean("includeHeaders", default=False),
+        fail_on_data_loss=options.boolean("failOnDataLoss", default=True),
+    )
+
+
+def _admission(options: Options) -> Admission:
+    rows_max = options.integer("maxOffsetsPerTrigger", 0) or None
+    rows_min = options.integer("minOffsetsPerTrigger", 0) or None
+    if rows_max is not None and rows_min is not None and rows_min > rows_max:
+        raise OptionError(f"option minOffsetsPerTrigger ({rows_min}) must not exceed maxOffsetsPerTrigger ({rows_max})")
+    return Admission(rows_max, rows_min, _duration_ms(options, "maxTriggerDelay", Admission().delay_max_ms))
+
+
+def _duration_ms(options: Options, name: str, default: int) -> int:
+    text = options.text(name)
+    if text is None:
+        return default
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip() or "ms"
+    if not number.isdecimal() or unit not in _DURATION_MS:
+        units = ", ".join(_DURATION_MS)
+        raise OptionError(f"option {name}: write a number and a unit ({units}), as in 15m, not {text!r}")
+    return int(number) * _DURATION_MS[unit]
+
+
+def _refuse(options: Options, names: tuple[str, ...], belongs_to: str) -> None:
+    for name in names:
+        if name in options:
+            raise OptionError(f"option {name} is for {belongs_to}")

@@ -1,0 +1,53 @@
+"""The columns of a read: those of Spark's Kafka source, in its order."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_COLUMNS = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+_HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+_ARROW_COLUMNS = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", "UTC")),
+    pa.field("timestampType", pa.int32()),
+]
+_ARROW_HEADERS = pa.field(
+    "headers",
+    pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+)
+
+
+def spark_schema(*, include_headers: bool) -> StructType:
+    """The columns as Spark's types; all may be null, as in Spark's Kafka source."""
+    return StructType([*_COLUMNS.fields, _HEADERS] if include_headers else _COLUMNS.fields)
+
+
+def arrow_schema(*, include_headers: bool) -> Any:
+    """The same as Arrow's types. Spark takes record batches of exactly this schema and of no other."""
+    return pa.schema([*_ARROW_COLUMNS, _ARROW_HEADERS] if include_headers else _ARROW_COLUMNS)

@@ -1,0 +1,55 @@
+"""The data source `ottla`: what Spark asks first, whatever the role."""
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pyspark_ottla.batch_reader import OttlaReader
+from pyspark_ottla.options import OptionError
+from pyspark_ottla.read_options import ReadOptions, includes_headers
+from pyspark_ottla.record_columns import spark_schema
+from pyspark_ottla.stream_reader import OttlaStreamReader
+from pyspark_ottla.write_columns import WriteColumns
+from pyspark_ottla.write_options import WriteOptions
+from pyspark_ottla.writer import OttlaStreamWriter, OttlaWriter
+
+
+class OttlaDataSource(DataSource):
+    """Topics of an Ottla, or any Kafka, broker as DataFrames, for batches and streams, both ways.
+
+    It needs no JAR: Spark's executors speak to the brokers themselves, through Ottla's Python client.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format(...)`."""
+        return "ottla"
+
+    def schema(self) -> StructType:
+        """The columns of a read."""
+        return spark_schema(include_headers=includes_headers(self.options))
+
+    def reader(self, schema: StructType) -> OttlaReader:
+        """For `spark.read`."""
+        self._require_own(schema)
+        return OttlaReader(ReadOptions.of(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802
+        """For `spark.readStream`."""
+        self._require_own(schema)
+        return OttlaStreamReader(ReadOptions.of(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        """For `df.write`."""
+        if overwrite:
+            raise OptionError("a log can only be added to: write with mode('append')")
+        options = WriteOptions.of(self.options)
+        return OttlaWriter(options, WriteColumns(schema, options.topic))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802
+        """For `df.writeStream`; in every output mode the rows are added to the log."""
+        options = WriteOptions.of(self.options)
+        return OttlaStreamWriter(options, WriteColumns(schema, options.topic))
+
+    def _require_own(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise OptionError("the columns of this source are fixed: leave out .schema(...) and select what you need")

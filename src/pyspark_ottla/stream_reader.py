@@ -1,0 +1,123 @@
+"""`spark.readStream.format("ottla")`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.runtime.clock import Clock, SystemClock
+from pyspark_ottla.admission import limit_rows
+from pyspark_ottla.batch_reader import read_task
+from pyspark_ottla.clients import client_for
+from pyspark_ottla.data_loss import LogState, report, resume
+from pyspark_ottla.offset_json import Offsets, joined
+from pyspark_ottla.offset_range import pack, ranges_between, task_count
+from pyspark_ottla.read_options import ReadOptions
+from pyspark_ottla.stream_offset import StreamOffset
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Tells Spark how far the log goes, and reads what Spark decides to read.
+
+    One object lives as long as the query and plans all its micro-batches, in a process of its own beside the driver.
+    `read` runs on the executors, on copies that were pickled before the first micro-batch: it uses the options alone.
+    """
+
+    def __init__(self, options: ReadOptions, clock: Clock | None = None) -> None:
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._target: Offsets | None = None
+        self._last_trigger_ms: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a query without a checkpoint starts. Raises OptionError when a topic does not exist."""
+        client = client_for(self._options.connection)
+        subscribed = self._options.subscription.resolve(client).require_all()
+        starting = self._options.starting.resolve(client, subscribed.partitions)
+        return StreamOffset(starting, subscribed.topic_ids).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What one micro-batch takes when the trigger does not say otherwise."""
+        admission = self._options.admission
+        if admission.rows_max is not None:
+            return ReadMaxRows(admission.rows_max)
+        return ReadMinRows(admission.rows_min) if admission.rows_min is not None else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on what comes later is not there."""
+        self._target = self._state().latest
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends; `start` itself when there is nothing new, or less than is to be waited for.
+
+        Raises DataLossError when what comes after `start` is not there any more.
+        """
+        read, state = StreamOffset.from_json(start), self._state()
+        starts, losses = resume(read, state)
+        if self._options.fetch.fail_on_data_loss:
+            report(losses, fail=True)
+        end = state.latest if self._target is None else self._up_to_target(state.latest)
+        if self._waits_for_more(limit, starts, end):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = limit_rows(starts, end, limit.max_rows)
+        return StreamOffset(end, {each.topic: state.subscribed.topic_ids[each.topic] for each in end}).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The ends of the logs, for the progress: what lies between them and the end of the batch is the lag."""
+        return StreamOffset(self._state().latest).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """What each task of a micro-batch reads. The same after a restart, as long as the records are there."""
+        state, until = self._state(), StreamOffset.from_json(end)
+        starts, losses = resume(StreamOffset.from_json(start), state)
+        gone = [each for each in until.offsets if _is_gone(each.topic, until, state) or each not in state.latest]
+        if gone:
+            losses.append(f"{joined(gone)} was deleted after a micro-batch had been planned to read it")
+        report(losses, fail=self._options.fetch.fail_on_data_loss)
+        ranges = ranges_between(starts, {each: offset for each, offset in until.offsets.items() if each not in gone})
+        return [*pack(ranges, task_count(ranges, self._options.tasks_max, self._options.tasks_min))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of one task's ranges."""
+        yield from read_task(self._options, partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy for a task knows the options and nothing of how far the query is."""
+        return OttlaStreamReader, (self._options,)
+
+    def _state(self) -> LogState:
+        client = client_for(self._options.connection)
+        return LogState.now(client, self._options.subscription.resolve(client))
+
+    def _up_to_target(self, latest: Offsets) -> Offsets:
+        assert self._target is not None
+        return {each: min(offset, self._target[each]) for each, offset in latest.items() if each in self._target}
+
+    def _waits_for_more(self, limit: ReadLimit, starts: Offsets, end: Offsets) -> bool:
+        """Whether there is less than `minOffsetsPerTrigger`, and it has not been so for too long."""
+        admission = self._options.admission
+        # A run over what is available now must come to its end, and a limit of the trigger's own goes first.
+        if admission.rows_min is None or self._target is not None or isinstance(limit, ReadAllAvailable):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        if self._last_trigger_ms is None:
+            self._last_trigger_ms = now_ms
+        enough = sum(each.count for each in ranges_between(starts, end)) >= admission.rows_min
+        if enough or now_ms - self._last_trigger_ms >= admission.delay_max_ms:
+            self._last_trigger_ms = now_ms
+            return False
+        return True
+
+
+def _is_gone(topic: str, planned: StreamOffset, state: LogState) -> bool:
+    """Whether the topic that a micro-batch was planned for has gone, perhaps for another one of its name."""
+    topic_id = planned.topic_ids.get(topic)
+    return topic_id is not None and state.subscribed.topic_ids.get(topic) != topic_id
