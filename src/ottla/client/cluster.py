@@ -12,6 +12,7 @@ next attempt. Attempts are spaced by exponential back-off and end with the call'
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from ottla.client.address import Address
@@ -44,7 +45,17 @@ GROUP_COORDINATOR = 0
 TOPIC_APPEARS_WITHIN_MS = 5_000
 """How long a topic that is being created by our own request may be missing from the answers."""
 
+
+class Lane(IntEnum):
+    """Requests that may wait long at the broker have connections of their own, as answers come in order."""
+
+    GENERAL = 0
+    FETCH = 1
+    COORDINATOR = 2
+
+
 _TOPIC_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_NO_CONNECTION = (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError)
 _BOOTSTRAP_NODE = -1
 
 
@@ -58,8 +69,8 @@ class Cluster:
         self.options = options
         self.io = io
         self.metadata = ClusterMetadata()
-        self._connections: dict[int, Connection] = {}
-        self._connecting: dict[int, AbstractAsyncContextManager[Any]] = {}
+        self._connections: dict[tuple[int, Lane], Connection] = {}
+        self._connecting: dict[tuple[int, Lane], AbstractAsyncContextManager[Any]] = {}
         self._coordinators: dict[str, int] = {}
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._closed = False
@@ -90,10 +101,16 @@ class Cluster:
         return await connection.request(message, response, timeout_ms=timeout_ms or self.options.request_timeout_ms)
 
     async def ask_node(
-        self, node_id: int, message: ApiMessage, response: type[R], *, timeout_ms: int | None = None
+        self,
+        node_id: int,
+        message: ApiMessage,
+        response: type[R],
+        *,
+        timeout_ms: int | None = None,
+        lane: Lane = Lane.GENERAL,
     ) -> R:
         """One attempt at this broker."""
-        connection = await self.connection(node_id)
+        connection = await self.connection(node_id, lane)
         return await connection.request(message, response, timeout_ms=timeout_ms or self.options.request_timeout_ms)
 
     async def ask_coordinator(
@@ -101,7 +118,11 @@ class Cluster:
     ) -> R:
         """One attempt at the group's coordinator. When it fails, `forget_coordinator` before the next."""
         node_id = await self.coordinator(group_id)
-        return await self.ask_node(node_id, message, response, timeout_ms=timeout_ms)
+        try:
+            return await self.ask_node(node_id, message, response, timeout_ms=timeout_ms, lane=Lane.COORDINATOR)
+        except _NO_CONNECTION:
+            self.forget_coordinator(group_id)
+            raise
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
         """What `attempt` returns, tried again after retriable errors until the deadline.
@@ -115,7 +136,7 @@ class Cluster:
                 return await attempt()
             except TopicNotFoundError:
                 raise
-            except (BrokerError, ConnectionLostError, RequestTimedOutError, BrokerUnreachableError) as error:
+            except (BrokerError, *_NO_CONNECTION) as error:
                 if self._closed or (isinstance(error, BrokerError) and not error.retriable):
                     raise
                 if self.metadata.updated_ms is None:
@@ -132,8 +153,8 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """A connection to some broker: one that is open, else a known broker's, else a bootstrap address's."""
-        for connection in self._connections.values():
-            if not connection.closed:
+        for (_, lane), connection in self._connections.items():
+            if lane == Lane.GENERAL and not connection.closed:
                 return connection
         known = list(self.metadata.brokers)
         if known:
@@ -141,49 +162,49 @@ class Cluster:
             for node_id in known[first:] + known[:first]:
                 try:
                     return await self.connection(node_id)
-                except (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError) as error:
+                except _NO_CONNECTION as error:
                     logger.debug("broker %d: %s", node_id, error)
         return await self._bootstrap_connection()
 
-    def open_connection(self, node_id: int) -> Connection | None:
+    def open_connection(self, node_id: int, lane: Lane = Lane.GENERAL) -> Connection | None:
         """The connection to a broker when there is one."""
-        connection = self._connections.get(node_id)
+        connection = self._connections.get((node_id, lane))
         return connection if connection is not None and not connection.closed else None
 
-    async def connection(self, node_id: int) -> Connection:
+    async def connection(self, node_id: int, lane: Lane = Lane.GENERAL) -> Connection:
         """The connection to a broker of the cluster, made when there is none."""
-        connection = self.open_connection(node_id)
+        connection = self.open_connection(node_id, lane)
         if connection is not None:
             return connection
-        async with self._connecting.setdefault(node_id, self.io.exclusion()):
-            connection = self.open_connection(node_id)
+        async with self._connecting.setdefault((node_id, lane), self.io.exclusion()):
+            connection = self.open_connection(node_id, lane)
             if connection is not None:
                 return connection
             node = self.metadata.brokers.get(node_id)
             if node is None:
                 raise BrokerUnreachableError(f"broker {node_id} is not in the cluster; it may be down")
-            return await self._connect(node_id, node.address)
+            return await self._connect(node_id, lane, node.address)
 
     async def _bootstrap_connection(self) -> Connection:
         errors: list[ClientError] = []
-        async with self._connecting.setdefault(_BOOTSTRAP_NODE, self.io.exclusion()):
+        async with self._connecting.setdefault((_BOOTSTRAP_NODE, Lane.GENERAL), self.io.exclusion()):
             connection = self.open_connection(_BOOTSTRAP_NODE)
             if connection is not None:
                 return connection
             for address in self.options.bootstrap:
                 try:
-                    return await self._connect(_BOOTSTRAP_NODE, address)
-                except (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError) as error:
+                    return await self._connect(_BOOTSTRAP_NODE, Lane.GENERAL, address)
+                except _NO_CONNECTION as error:
                     errors.append(error)
         if len(errors) == 1:
             raise errors[0]
         raise BrokerUnreachableError("; ".join(str(error) for error in errors))
 
-    async def _connect(self, node_id: int, address: Address) -> Connection:
+    async def _connect(self, node_id: int, lane: Lane, address: Address) -> Connection:
         if self._closed:
             raise ConnectionLostError("this client is closed")
         connection = await self.io.connect(address, self.options)
-        self._connections[node_id] = connection
+        self._connections[node_id, lane] = connection
         return connection
 
     # --- metadata ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,431 @@
+"""Reads records from partitions: those it is told, or its share of topics that a group reads together."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.cluster import Cluster
+from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consumer_record import ConsumerRecord, records_of
+from ottla.client.errors import BrokerError, ClientError, InvalidOptionError, broker_error
+from ottla.client.fetch import FetchedBatches
+from ottla.client.fetcher import Fetcher, begin_offsets
+from ottla.client.group_membership import GroupMembership, MemberState
+from ottla.client.group_offsets import NO_MEMBER, CommittedOffset, commit_offsets, committed_offsets
+from ottla.client.offsets import ListedOffset, OffsetAt, list_offsets
+from ottla.client.options import ClientOptions
+from ottla.client.positions import PartitionPosition, Positions
+from ottla.client.retry import Deadline
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import InvalidInputError
+from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+
+logger = logging.getLogger(__name__)
+
+OnPartitions = Callable[[list[TopicPartition]], None]
+"""Called in the task that polls, with the partitions that were given or taken away."""
+
+_NOT_A_MEMBER_ANY_MORE = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+
+
+def _ignore(partitions: list[TopicPartition]) -> None:
+    del partitions
+
+
+class Consumer:
+    """A consumer on the running event loop, for one task at a time.
+
+    >>> options = ConsumerOptions(group_id="billing")
+    >>> async with Consumer(ClientOptions.of("localhost:9092"), options) as consumer:  # doctest: +SKIP
+    ...     consumer.subscribe(["events"])
+    ...     async for record in consumer:
+    ...         print(record.offset, record.value)
+
+    Either `assign` partitions or `subscribe` to topics in a group. A group's rebalances happen inside of polling, so
+    that what the callbacks do is done before records of new partitions come; heartbeats go on in a task of their own.
+    `poll` gives records, `poll_batches` the batches as they lie in the log, for other decoders. Use one of the two.
+    """
+
+    def __init__(
+        self, options: ClientOptions, consumer_options: ConsumerOptions | None = None, *, io: AsyncioIo | None = None
+    ) -> None:
+        self._options = consumer_options or ConsumerOptions()
+        self._io = io or AsyncioIo()
+        self._cluster = Cluster(options, self._io)
+        self._positions = Positions()
+        self._tasks = Tasks("consumer", on_failure=self._on_crash)
+        self._timer: Timer | None = None
+        self._running: Fetcher | None = None
+        self._membership: GroupMembership | None = None
+        self._topics: tuple[str, ...] = ()
+        self._on_assigned: OnPartitions = _ignore
+        self._on_revoked: OnPartitions = _ignore
+        self._on_lost: OnPartitions = _ignore
+        self._decoded: deque[ConsumerRecord] = deque()
+        self._decoded_end: tuple[PartitionPosition, int, int] | None = None
+        self._polled_ms = 0
+        self._committed_ms = 0
+        self._committed: dict[TopicPartition, int] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Reach the cluster. Raises BrokerUnreachableError at once when none of the addresses answers."""
+        await self._cluster.connect()
+        self._timer = Timer(self._io.clock, asyncio.get_running_loop().call_later)
+        self._running = Fetcher(self._cluster, self._positions, self._options, self._timer, self._tasks)
+        self._tasks.spawn(self._running.run(), "fetcher")
+        self._polled_ms = self._committed_ms = self._io.clock.monotonic_ms()
+
+    # --- what to read -----------------------------------------------------------------------------------------------
+
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these. They begin at the group's committed offsets, if there is a group, or by reset."""
+        if self._topics:
+            raise InvalidOptionError("a consumer either subscribes or assigns, not both")
+        self._positions.assign(topic_partitions)
+        self._forget_decoded()
+        self._fetcher.wake()
+
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        *,
+        on_assigned: OnPartitions = _ignore,
+        on_revoked: OnPartitions = _ignore,
+        on_lost: OnPartitions = _ignore,
+    ) -> None:
+        """Read this group's share of topics, from the next poll on.
+
+        `on_revoked` gets partitions that this member still owns and is about to give up, `on_lost` those that may be
+        another's already.
+        """
+        if self._options.group_id is None:
+            raise InvalidOptionError("subscribing needs a group id: set group_id, or assign partitions")
+        if self._positions and not self._topics:
+            raise InvalidOptionError("a consumer either subscribes or assigns, not both")
+        self._topics = tuple(dict.fromkeys(topics))
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        if self._membership is None:
+            self._membership = GroupMembership(self._cluster, self._options)
+            self._tasks.spawn(self._heartbeats(self._membership), "heartbeats")
+        else:
+            self._membership.needs_rejoin()
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is read now."""
+        return self._positions.partitions()
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Go on at an offset of an assigned partition."""
+        self._assigned(topic_partition).seek(offset)
+        self._forget_decoded()
+        self._fetcher.wake()
+
+    async def seek_to(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Go on at timestamps (ms since 1970) or points of `OffsetAt`; the offsets.
+
+        A partition without a record that young goes on at its end.
+        """
+        listed = await self.list_offsets(at)
+        late = [each for each, offset in listed.items() if offset.offset < 0]
+        ends = await self.list_offsets(dict.fromkeys(late, OffsetAt.LATEST))
+        offsets = {each: (ends.get(each) or found).offset for each, found in listed.items()}
+        for topic_partition, offset in offsets.items():
+            self.seek(topic_partition, offset)
+        return offsets
+
+    def pause(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Give nothing of these until `resume`; they stay assigned."""
+        for topic_partition in topic_partitions:
+            self._assigned(topic_partition).paused = True
+
+    def resume(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Take up again what was paused."""
+        for topic_partition in topic_partitions:
+            self._assigned(topic_partition).paused = False
+        self._fetcher.wake()
+
+    def position(self, topic_partition: TopicPartition) -> int | None:
+        """The offset of the next record that poll gives of a partition; None before it is known where to begin."""
+        return self._assigned(topic_partition).next_offset
+
+    def lag(self, topic_partition: TopicPartition) -> int | None:
+        """Records between the position and the end of a partition, as of the newest answer; None before the first."""
+        return self._assigned(topic_partition).lag
+
+    async def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """Offsets at timestamps or at points of `OffsetAt`, as this consumer's isolation level sees them."""
+        return await list_offsets(self._cluster, at, self._cluster.deadline(), self._options.isolation)
+
+    async def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic. Raises TopicNotFoundError."""
+        found = await self._cluster.topic(topic, self._cluster.deadline())
+        return [TopicPartition(topic, each.partition) for each in found.partitions]
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def poll_batches(self, timeout_ms: int = 1_000) -> list[FetchedBatches]:
+        """What has arrived, at most one answer of each partition, batches as they lie in the log; empty when nothing.
+
+        Positions move behind what is given. Raises what the brokers refuse for good, and TopicNotFoundError.
+        """
+        deadline = Deadline(self._io.clock, timeout_ms)
+        while True:
+            await self._keep_up(deadline)
+            found: list[FetchedBatches] = []
+            for _ in range(len(self._positions)):
+                position = self._positions.next_waiting()
+                if position is None or (found and found[0].topic_partition == position.topic_partition):
+                    break
+                found.append(self._take(position))
+            if found or deadline.passed:
+                return found
+            await self._fetcher.arrival(deadline.left_ms)
+
+    async def poll(self, max_records: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
+        """Up to `max_records` records, in order within each partition; empty when nothing came within the time.
+
+        Raises as `poll_batches`, and KernelError for batches that are not what they claim to be.
+        """
+        deadline = Deadline(self._io.clock, timeout_ms)
+        while True:
+            await self._keep_up(deadline)
+            records = self._take_decoded(max_records)
+            while len(records) < max_records and self._decode_next():
+                records += self._take_decoded(max_records - len(records))
+            if records or deadline.passed:
+                return records
+            await self._fetcher.arrival(deadline.left_ms)
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Records one by one, for ever. With `auto_commit` a record counts as read when the next one is asked for."""
+        while True:
+            for record in await self.poll(1):
+                yield record
+
+    # --- offsets ----------------------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit for the group: the next offsets to read, by default the positions of all partitions.
+
+        Raises BrokerError; REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID say that the partitions may
+        be another's by now.
+        """
+        if self._options.group_id is None:
+            raise InvalidOptionError("committing needs a group id")
+        if offsets is None:
+            offsets = self._uncommitted()
+        member = self._membership.identity if self._membership is not None else NO_MEMBER
+        commits = {each: CommittedOffset(offset) for each, offset in offsets.items()}
+        await commit_offsets(self._cluster, self._options.group_id, commits, self._cluster.deadline(), member)
+        self._committed |= offsets
+
+    async def committed(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the group has committed for these partitions; those without are left out."""
+        if self._options.group_id is None:
+            raise InvalidOptionError("committed offsets need a group id")
+        found = await committed_offsets(
+            self._cluster, self._options.group_id, topic_partitions, self._cluster.deadline()
+        )
+        return {topic_partition: each.offset for topic_partition, each in found.items()}
+
+    async def close(self) -> None:
+        """Commit with `auto_commit`, leave the group and end the connections."""
+        if self._running is not None:
+            await self._auto_commit(force=True)
+            if self._membership is not None:
+                await self._membership.leave("the consumer is closed")
+        await self._tasks.close()
+        self._cluster.close()
+
+    # --- within polling ---------------------------------------------------------------------------------------------
+
+    @property
+    def _fetcher(self) -> Fetcher:
+        if self._running is None:
+            raise ClientError("the consumer is not started: use `async with Consumer(...)` or `await consumer.start()`")
+        return self._running
+
+    async def _keep_up(self, deadline: Deadline) -> None:
+        """What must be in order before records are given: membership, positions, and no error to tell."""
+        self._polled_ms = self._io.clock.monotonic_ms()
+        fetcher = self._fetcher
+        if self._membership is not None:
+            await self._keep_membership(self._membership)
+        error = fetcher.take_error()
+        if error is not None:
+            raise error
+        if not self._topics and not self._positions:
+            raise InvalidOptionError("nothing to poll: subscribe to topics or assign partitions first")
+        await self._auto_commit()
+        if self._positions.without_position():
+            await self._begin()
+            fetcher.wake()
+
+    async def _keep_membership(self, membership: GroupMembership) -> None:
+        if membership.fatal is not None:
+            raise membership.fatal
+        if membership.is_leader and membership.state is MemberState.STABLE and self._partitions_changed(membership):
+            membership.needs_rejoin()
+        if membership.state is MemberState.STABLE:
+            return
+        await self._give_up_partitions(membership)
+        given = await membership.join(self._topics, ())
+        self._positions.assign(given)
+        self._committed = {}
+        self._on_assigned(list(given))
+        self._fetcher.wake()
+
+    async def _give_up_partitions(self, membership: GroupMembership) -> None:
+        """Eagerly, as the range assignor wants it: everything goes back before joining."""
+        owned = self._positions.partitions()
+        if owned and membership.lost:
+            self._on_lost(owned)
+        elif owned:
+            await self._auto_commit(force=True)
+            self._on_revoked(owned)
+        self._positions.assign(())
+        self._forget_decoded()
+
+    def _partitions_changed(self, membership: GroupMembership) -> bool:
+        known = self._cluster.metadata.topics
+        return any(
+            topic in known and len(known[topic].partitions) != count
+            for topic, count in membership.partition_counts.items()
+        )
+
+    async def _begin(self) -> None:
+        """Find where to begin in the partitions of which that is not known."""
+        missing = self._positions.without_position()
+        offsets: dict[TopicPartition, int] = {}
+        if self._options.group_id is not None:
+            offsets = await self.committed(missing)
+        uncommitted = [each for each in missing if each not in offsets]
+        if uncommitted and self._options.auto_offset_reset is OffsetReset.NONE:
+            raise broker_error(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"no offset to begin at in {uncommitted[0]}",
+                "none is committed; set auto_offset_reset, or seek",
+            )
+        if uncommitted:
+            offsets |= await begin_offsets(self._cluster, uncommitted, self._options)
+        for topic_partition, offset in offsets.items():
+            position = self._positions.get(topic_partition)
+            if position is not None and position.next_offset is None:
+                position.seek(offset)
+                self._committed[topic_partition] = offset
+
+    def _take(self, position: PartitionPosition) -> FetchedBatches:
+        batches = position.waiting.popleft()
+        position.next_offset = position.waiting[0].offset if position.waiting else position.fetch_offset
+        self._fetcher.wake()
+        return batches
+
+    # --- decoding ---------------------------------------------------------------------------------------------------
+
+    def _decode_next(self) -> bool:
+        position = self._positions.next_waiting()
+        if position is None:
+            return False
+        batches = position.waiting[0]
+        begin = position.next_offset
+        try:
+            self._decoded.extend(records_of(batches, decompressed_bytes_max=self._options.decompressed_bytes_max))
+        except InvalidInputError as error:
+            position.paused = True
+            raise ClientError(f"{position.topic_partition} at offset {batches.offset}: {error}") from error
+        self._take(position)
+        if self._decoded:
+            assert position.next_offset is not None
+            self._decoded_end = (position, position.generation, position.next_offset)
+            position.next_offset = begin
+        return True
+
+    def _take_decoded(self, max_records: int) -> list[ConsumerRecord]:
+        if not self._decoded:
+            return []
+        records = [self._decoded.popleft() for _ in range(min(max_records, len(self._decoded)))]
+        assert self._decoded_end is not None
+        position, generation, end = self._decoded_end
+        if position.generation == generation:
+            position.next_offset = records[-1].offset + 1 if self._decoded else end
+        return records
+
+    def _forget_decoded(self) -> None:
+        """Records of partitions that were moved or taken away are not given any more; they will be fetched again."""
+        if self._decoded and self._decoded_end is not None:
+            position, generation, _ = self._decoded_end
+            if position.generation == generation:
+                position.seek(self._decoded[0].offset)
+        self._decoded.clear()
+
+    # --- committing and heartbeats ----------------------------------------------------------------------------------
+
+    def _uncommitted(self) -> dict[TopicPartition, int]:
+        return {
+            position.topic_partition: position.next_offset
+            for position in self._positions
+            if position.next_offset is not None
+            and self._committed.get(position.topic_partition) != position.next_offset
+        }
+
+    async def _auto_commit(self, *, force: bool = False) -> None:
+        if not self._options.auto_commit or self._options.group_id is None:
+            return
+        now_ms = self._io.clock.monotonic_ms()
+        if not force and now_ms - self._committed_ms < self._options.auto_commit_interval_ms:
+            return
+        self._committed_ms = now_ms
+        try:
+            await self.commit()
+        except BrokerError as error:
+            if error.code in _NOT_A_MEMBER_ANY_MORE and self._membership is not None:
+                self._membership.needs_rejoin()
+            logger.warning("offsets were not committed: %s", error)
+        except ClientError as error:
+            logger.warning("offsets were not committed: %s", error)
+
+    async def _heartbeats(self, membership: GroupMembership) -> None:
+        while True:
+            await self._io.pause(self._options.heartbeat_interval_ms)
+            if membership.state is not MemberState.STABLE:
+                continue
+            idle_ms = self._io.clock.monotonic_ms() - self._polled_ms
+            if idle_ms > self._options.max_poll_interval_ms:
+                logger.warning(
+                    "no poll for %d ms: leaving group %s, so that others can read; poll more often, or raise"
+                    " max_poll_interval_ms",
+                    idle_ms,
+                    self._options.group_id,
+                )
+                await membership.leave("no poll within max_poll_interval_ms")
+            else:
+                await membership.heartbeat()
+            if membership.state is not MemberState.STABLE or membership.fatal is not None:
+                self._fetcher.interrupt()
+
+    def _assigned(self, topic_partition: TopicPartition) -> PartitionPosition:
+        position = self._positions.get(topic_partition)
+        if position is None:
+            raise InvalidOptionError(f"{topic_partition} is not assigned to this consumer")
+        return position
+
+    def _on_crash(self, task: str, error: BaseException) -> None:
+        if self._running is not None:
+            self._running.fail(ClientError(f"the consumer failed in {task!r}: {error!r}"))
