@@ -1,0 +1,130 @@
+import pytest
+
+from ottla.model.broker_settings import BrokerSettings
+from ottla.model.endpoint import Endpoint
+from ottla.model.properties import parse_properties
+from ottla.model.setting import InvalidSettingError
+
+
+def test_without_settings_the_defaults_hold():
+    settings = BrokerSettings()
+    assert settings["log.flush.before.ack"] is True
+    assert settings["auto.create.topics.enable"] is True
+    assert settings["offsets.topic.num.partitions"] == 50
+    assert settings["advertised.listeners"] is None
+    assert settings.listeners == (Endpoint("", 9092),)
+    assert settings.advertised_listener is None
+    assert not settings.explicit
+
+
+def test_values_have_their_types():
+    settings = BrokerSettings({"num.partitions": "3", "log.flush.before.ack": "false", "log.retention.ms": "-1"})
+    assert settings.integer("num.partitions") == 3
+    assert settings.boolean("log.flush.before.ack") is False
+    assert settings["log.retention.ms"] == -1
+    assert settings.is_set("num.partitions")
+
+
+def test_the_servers_own_name_is_an_alias():
+    assert BrokerSettings({"broker.id": "7"}).node_id == 7
+    with pytest.raises(InvalidSettingError, match=r"node\.id"):
+        BrokerSettings({"broker.id": "7", "node.id": "8"})
+
+
+def test_kafkas_own_example_file_starts_a_broker_with_warnings():
+    text = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092
+controller.listener.names=CONTROLLER
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+    settings = BrokerSettings(parse_properties(text))
+    assert settings.data_directory == "/tmp/kraft-combined-logs"
+    assert settings.advertised_listener == Endpoint("localhost", 9092)
+    passed_over = {warning.split()[0] for warning in settings.warnings}
+    assert {"process.roles", "num.io.threads", "transaction.state.log.min.isr"} <= passed_over
+    assert not passed_over & set(settings.explicit)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("ssl.keystore.location", "/x"),
+        ("authorizer.class.name", "org.example.Authorizer"),
+        ("log.flush.interval.messages", "1"),
+        ("zookeeper.connect", "localhost:2181"),
+        ("remote.log.storage.system.enable", "true"),
+        ("unclean.leader.election.enable", "true"),
+        ("compression.type", "gzip"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXTERNAL:SSL"),
+        ("inter.broker.listener.name", "SSL"),
+    ],
+)
+def test_a_promise_the_broker_would_not_keep_is_refused_with_the_reason(name, text):
+    with pytest.raises(InvalidSettingError, match=name.replace(".", r"\.")) as refused:
+        BrokerSettings({name: text})
+    assert ": " in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("unclean.leader.election.enable", "false"),
+        ("compression.type", "producer"),
+        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
+    ],
+)
+def test_a_setting_that_asks_for_what_happens_anyway_passes(name, text):
+    assert len(BrokerSettings({name: text}).warnings) == 1
+
+
+def test_a_slip_of_the_pen_is_pointed_at():
+    with pytest.raises(InvalidSettingError, match=r"did you mean log\.segment\.bytes"):
+        BrokerSettings({"log.segments.bytes": "2000000"})
+
+
+def test_a_bad_value_names_its_setting():
+    with pytest.raises(InvalidSettingError, match=r"num\.partitions='many'"):
+        BrokerSettings({"num.partitions": "many"})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"listeners": ""},
+        {"listeners": "SSL://:9093"},
+        {"log.dirs": "/a,/b"},
+        {"advertised.listeners": "PLAINTEXT://:9092"},
+        {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
+        {"advertised.listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"},
+        {"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "9"},
+    ],
+)
+def test_settings_that_cannot_be_kept_together_are_refused(settings):
+    with pytest.raises(InvalidSettingError):
+        BrokerSettings(settings)
+
+
+def test_topics_get_their_defaults_from_the_broker():
+    defaults = BrokerSettings({"log.retention.hours": "1", "message.max.bytes": "5"}).topic_defaults()
+    assert defaults["retention.ms"] == "3600000"
+    assert defaults["max.message.bytes"] == "5"

@@ -1,0 +1,90 @@
+import pytest
+
+from ottla.model.broker_setting_table import BROKER_SETTINGS
+from ottla.model.setting import InvalidSettingError
+from ottla.model.topic_settings import (
+    BROKER_SYNONYMS,
+    TOPIC_SETTINGS,
+    UNSUPPORTED_TOPIC_SETTINGS,
+    effective_topic_settings,
+    require_consistent_topic_settings,
+    typed_topic_settings,
+    validate_topic_setting,
+)
+
+
+def test_every_default_satisfies_its_own_definition():
+    assert len(typed_topic_settings(effective_topic_settings({}, {}))) == len(TOPIC_SETTINGS)
+
+
+def test_every_topic_setting_falls_back_on_a_broker_setting_that_exists():
+    assert set(BROKER_SYNONYMS) == set(TOPIC_SETTINGS)
+    names = [synonym.name for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms]
+    assert set(names) <= set(BROKER_SETTINGS)
+
+
+def test_the_broker_and_the_topic_agree_on_defaults():
+    for name, synonyms in BROKER_SYNONYMS.items():
+        defaults = [BROKER_SETTINGS[each.name].default for each in synonyms]
+        factors = [each.factor for each in synonyms]
+        given = [int(value) * factor for value, factor in zip(defaults, factors, strict=True) if value and factor > 1]
+        if len(synonyms) == 1:
+            assert defaults == [TOPIC_SETTINGS[name].default]
+        else:
+            assert given == [int(TOPIC_SETTINGS[name].default or 0)]
+
+
+def test_a_topics_own_value_holds_over_the_brokers():
+    effective = effective_topic_settings(
+        {"retention.ms": "5"}, {"log.retention.ms": "7", "log.segment.bytes": "2000000"}
+    )
+    assert effective["retention.ms"] == "5"
+    assert effective["segment.bytes"] == "2000000"
+    assert effective["max.message.bytes"] == "1048588"
+
+
+@pytest.mark.parametrize(
+    ("broker", "retention"),
+    [
+        ({"log.retention.hours": "2"}, "7200000"),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "180000"),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, "4"),
+        ({"log.retention.hours": "-1"}, "-1"),
+        ({}, "604800000"),
+    ],
+)
+def test_the_finest_unit_of_retention_holds(broker, retention):
+    assert effective_topic_settings({}, broker)["retention.ms"] == retention
+
+
+def test_an_unknown_setting_is_refused_by_name():
+    with pytest.raises(InvalidSettingError, match=r"retention\.mss"):
+        validate_topic_setting("retention.mss", "1")
+
+
+def test_a_setting_that_does_nothing_is_refused_unless_it_asks_for_what_happens_anyway():
+    for name, unsupported in UNSUPPORTED_TOPIC_SETTINGS.items():
+        assert not validate_topic_setting(name, unsupported.default)
+        with pytest.raises(InvalidSettingError, match=name):
+            validate_topic_setting(name, unsupported.default + "1")
+
+
+def test_supported_and_unsupported_settings_are_disjoint():
+    assert not set(TOPIC_SETTINGS) & set(UNSUPPORTED_TOPIC_SETTINGS)
+
+
+def test_a_segment_has_at_least_a_megabyte():
+    validate_topic_setting("segment.bytes", "1048576")
+    with pytest.raises(InvalidSettingError, match=r"segment\.bytes"):
+        validate_topic_setting("segment.bytes", "1048575")
+
+
+def test_compaction_lags_that_contradict_each_other_are_refused():
+    require_consistent_topic_settings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidSettingError, match=r"max\.compaction\.lag\.ms"):
+        require_consistent_topic_settings({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+
+
+def test_every_setting_is_documented():
+    for definition in (*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()):
+        assert definition.documentation.strip().endswith("."), definition.name
