@@ -1,0 +1,135 @@
+import pytest
+
+from ottla.metadata.controller.config_alteration import (
+    Alteration,
+    AlterOperation,
+    ResourceAlteration,
+    decide_config_alteration,
+)
+from ottla.metadata.image.delta import apply_records
+from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
+from ottla.metadata.records import ConfigRecord
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from tests.unit.metadata.images import image_of, topic_record
+
+SET, DELETE, APPEND, SUBTRACT = AlterOperation
+TOPIC = topic_resource("a")
+BROKER = ConfigResource(ConfigResourceType.BROKER, "1")
+IMAGE = image_of(topic_record("a", 1), ConfigRecord(2, "a", "retention.ms", "5"))
+
+
+def decide(resource, *alterations, image=IMAGE, broker_settings=None):
+    request = ResourceAlteration(resource, [Alteration(*each) for each in alterations])
+    return decide_config_alteration(image, [request], broker_settings or {})
+
+
+def after(resource, *alterations, image=IMAGE, broker_settings=None):
+    decision = decide(resource, *alterations, image=image, broker_settings=broker_settings)
+    assert decision.result == {resource: None}
+    return apply_records(image, decision.records)[0].config(resource)
+
+
+def refusal(resource, *alterations):
+    decision = decide(resource, *alterations)
+    assert decision.records == ()
+    outcome = decision.result[resource]
+    assert isinstance(outcome, ApiError)
+    return outcome
+
+
+def test_settings_are_set_and_deleted():
+    assert after(TOPIC, ("segment.ms", SET, "7"), ("retention.ms", DELETE, None)) == {"segment.ms": "7"}
+
+
+def test_a_setting_that_is_not_set_can_be_deleted():
+    assert after(TOPIC, ("segment.ms", DELETE, None)) == {"retention.ms": "5"}
+    assert decide(TOPIC, ("segment.ms", DELETE, None)).records == ()
+
+
+def test_a_value_that_holds_already_makes_no_record():
+    assert decide(TOPIC, ("retention.ms", SET, "5")).records == ()
+
+
+def test_a_list_grows_from_what_holds_now():
+    assert after(TOPIC, ("cleanup.policy", APPEND, "compact"))["cleanup.policy"] == "delete,compact"
+    on_broker = {"log.cleanup.policy": "compact"}
+    assert (
+        after(TOPIC, ("cleanup.policy", APPEND, "delete"), broker_settings=on_broker)["cleanup.policy"]
+        == "compact,delete"
+    )
+    assert after(TOPIC, ("cleanup.policy", APPEND, "delete"))["cleanup.policy"] == "delete"
+
+
+def test_a_list_shrinks():
+    image = image_of(topic_record("a", 1), ConfigRecord(2, "a", "cleanup.policy", "compact,delete"))
+    assert after(TOPIC, ("cleanup.policy", SUBTRACT, "delete"), image=image) == {"cleanup.policy": "compact"}
+    assert after(TOPIC, ("cleanup.policy", SUBTRACT, "compact,delete"), image=image) == {"cleanup.policy": ""}
+
+
+@pytest.mark.parametrize(
+    ("alterations", "code"),
+    [
+        ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "purge")], ErrorCode.INVALID_CONFIG),
+        ([("no.such", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("no.such", DELETE, None)], ErrorCode.INVALID_CONFIG),
+        ([("compression.type", SET, "gzip")], ErrorCode.INVALID_CONFIG),
+        ([("min.compaction.lag.ms", SET, "5"), ("max.compaction.lag.ms", SET, "4")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_bad_change_of_a_topic_is_refused_by_name(alterations, code):
+    refused = refusal(TOPIC, *alterations)
+    assert refused.code == code
+    assert alterations[0][0] in refused.message
+
+
+def test_one_bad_change_keeps_the_others_of_its_resource_from_happening():
+    refusal(TOPIC, ("segment.ms", SET, "7"), ("retention.ms", SET, "x"))
+
+
+def test_settings_that_do_nothing_may_be_set_to_their_default_and_deleted():
+    assert decide(TOPIC, ("compression.type", SET, "producer")).result == {TOPIC: None}
+    assert decide(TOPIC, ("flush.ms", DELETE, None)).result == {TOPIC: None}
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        (topic_resource("x"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (topic_resource("bad name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ConfigResource(ConfigResourceType.BROKER, "9"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ConfigResourceType.BROKER, "one"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ConfigResourceType.CLIENT_METRICS, "m"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_resource_without_settings_is_refused(resource, code):
+    assert refusal(resource, ("retention.ms", SET, "1")).code == code
+
+
+@pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
+def test_defaults_of_topics_can_be_changed_while_brokers_run(resource):
+    assert after(resource, ("log.retention.ms", SET, "9")) == {"log.retention.ms": "9"}
+
+
+def test_what_a_broker_reads_only_at_its_start_is_refused():
+    refused = refusal(BROKER, ("num.partitions", SET, "3"))
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert "num.partitions is read-only" in refused.message
+    assert refusal(BROKER, ("no.such", SET, "3")).code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_resource_named_twice_is_refused_and_others_are_not():
+    requests = [
+        ResourceAlteration(TOPIC, [Alteration("retention.ms", SET, "1")]),
+        ResourceAlteration(ALL_BROKERS, [Alteration("log.retention.ms", SET, "1")]),
+        ResourceAlteration(TOPIC, [Alteration("retention.ms", SET, "2")]),
+    ]
+    decision = decide_config_alteration(IMAGE, requests, {})
+    assert isinstance(decision.result[TOPIC], ApiError)
+    assert decision.result[ALL_BROKERS] is None
+    assert len(decision.records) == 1

@@ -1,0 +1,148 @@
+import asyncio
+import sqlite3
+
+import pytest
+
+from ottla.metadata.controller import controller as controller_module
+from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
+from ottla.metadata.controller.partition_growth import NewPartitions
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.delta import snapshot_records
+from ottla.metadata.image.image import ALL_BROKERS, topic_resource
+from ottla.metadata.store.embedded import FILE_NAME
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+
+
+async def test_what_was_decided_is_there_after_a_restart(start_controller):
+    first = await start_controller()
+    await first.create_topics([NewTopic("a", 2, configs={"retention.ms": "5"}), NewTopic("gone")])
+    await first.delete_topics(["gone"])
+    await first.create_partitions([NewPartitions("a", 3)])
+    await first.alter_configs(
+        [ResourceAlteration(ALL_BROKERS, [Alteration("log.retention.ms", AlterOperation.SET, "7")])]
+    )
+    block = await first.allocate_producer_ids()
+    await first.close()
+    second = await start_controller(seed=1)
+    assert second.image.cluster_id == first.image.cluster_id
+    assert list(second.image.topics_by_name) == ["a"]
+    topic, before = second.image.topic("a"), first.image.topic("a")
+    assert topic is not None
+    assert before is not None
+    assert topic.topic_id == before.topic_id
+    assert topic.partitions == before.partitions
+    assert second.image.config(topic_resource("a")) == {"retention.ms": "5"}
+    assert second.image.config(ALL_BROKERS) == {"log.retention.ms": "7"}
+    assert (await second.allocate_producer_ids()).start == block.stop
+
+
+async def test_a_controller_that_was_not_closed_is_fenced_by_the_next(start_controller):
+    first = await start_controller()
+    second = await start_controller()
+    assert second.image.controller_epoch > first.image.controller_epoch
+    with pytest.raises(ApiError) as refused:
+        await first.create_topics([NewTopic("a")])
+    assert refused.value.code == ErrorCode.NOT_CONTROLLER
+    assert first.image.topic("a") is None
+    await second.create_topics([NewTopic("a")])
+
+
+async def test_only_asking_changes_nothing(start_controller):
+    controller = await start_controller()
+    before = controller.image
+    outcomes = await controller.create_topics([NewTopic("a", 3), NewTopic("b", 0)], validate_only=True)
+    assert outcomes["a"].num_partitions == 3
+    assert outcomes["b"].code == ErrorCode.INVALID_PARTITIONS
+    assert controller.image is before
+
+
+async def test_subscribers_act_before_anybody_sees_the_image(start_controller):
+    controller = await start_controller()
+    seen = []
+
+    async def on_image(image, delta):
+        await asyncio.sleep(0)
+        seen.append((image.topic("a") is not None, controller.image.topic("a") is not None))
+
+    controller.publisher.subscribe(on_image)
+    await controller.create_topics([NewTopic("a")])
+    assert seen == [(True, False)]
+    assert controller.image.topic("a") is not None
+
+
+async def test_requests_made_together_see_each_other_and_share_an_append(start_controller):
+    controller = await start_controller()
+    appends = []
+    append = controller._store.append
+
+    async def counting(records, **kwargs):
+        appends.append(len(records))
+        return await append(records, **kwargs)
+
+    controller._store.append = counting
+    deltas = []
+    controller.publisher.subscribe(lambda image, delta: deltas.append([each.name for each in delta.created_topics]))
+    outcomes = await asyncio.gather(*(controller.create_topics([NewTopic(name)]) for name in ("a", "b", "a", "c")))
+    codes = [getattr(outcome, "code", None) for each in outcomes for outcome in each.values()]
+    assert codes == [None, None, ErrorCode.TOPIC_ALREADY_EXISTS, None]
+    assert appends == [3]
+    assert deltas == [["a", "b", "c"]]
+
+
+async def test_a_request_that_is_given_up_does_not_stop_the_others(start_controller):
+    controller = await start_controller()
+    given_up = asyncio.ensure_future(controller.create_topics([NewTopic("a")]))
+    other = asyncio.ensure_future(controller.create_topics([NewTopic("b")]))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await other
+    assert set(controller.image.topics_by_name) == {"a", "b"}
+
+
+async def test_our_own_mistake_in_one_decision_reaches_only_who_asked(start_controller):
+    controller = await start_controller()
+
+    def broken(image):
+        raise ZeroDivisionError
+
+    results = await asyncio.gather(
+        controller.decide(broken), controller.create_topics([NewTopic("a")]), return_exceptions=True
+    )
+    assert isinstance(results[0], ZeroDivisionError)
+    assert controller.image.topic("a") is not None
+
+
+async def test_a_store_that_cannot_write_is_said_so_and_the_image_stays(start_controller, tmp_path):
+    controller = await start_controller()
+    before = controller.image
+    with sqlite3.connect(tmp_path / FILE_NAME) as other:
+        other.execute("DROP TABLE log")
+    other.close()
+    with pytest.raises(ApiError) as refused:
+        await controller.create_topics([NewTopic("a")])
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert controller.image is before
+
+
+async def test_a_long_log_is_replaced_by_a_snapshot(start_controller, monkeypatch):
+    monkeypatch.setattr(controller_module, "SNAPSHOT_AFTER_RECORDS", 20)
+    first = await start_controller()
+    for number in range(40):
+        await first.create_topics([NewTopic(f"t{number}", configs={"retention.ms": str(number)})])
+        await first.delete_topics([f"t{number - 1}"])
+    stored = await first._store.read(0)
+    assert stored.snapshot is not None
+    assert len(stored.records) < 60
+    await first.close()
+    second = await start_controller()
+    assert snapshot_records(second.image)[3:] == snapshot_records(first.image)[3:]
+    assert [topic.name for topic in second.image.topics()] == ["t39"]
+
+
+async def test_brokers_that_are_gone_leave_the_image_at_the_next_start(start_controller):
+    first = await start_controller(node_id="1")
+    await first.close()
+    second = await start_controller(node_id="2")
+    assert set(second.image.brokers) == {2}
+    assert second.image.controller_id == 2

@@ -1,0 +1,178 @@
+import sqlite3
+
+import pytest
+
+from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
+from ottla.metadata.store.interface import FencedError, SessionExpiredError, StaleOffsetError, StoreError
+
+
+@pytest.fixture
+async def open_store(tmp_path):
+    stores = []
+
+    async def open_one(cluster_id="first"):
+        store = EmbeddedStore(tmp_path)
+        stores.append(store)
+        assert await store.open(cluster_id) == "first"
+        return store
+
+    yield open_one
+    for store in stores:
+        await store.close()
+
+
+async def test_the_cluster_id_of_the_first_start_stays(open_store):
+    await open_store("first")
+    await open_store("second")
+
+
+async def test_what_was_appended_is_there_after_a_restart(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    assert await store.append([b"a", b"b"], controller_epoch=epoch, expected_end_offset=0) == 2
+    assert await store.append([b"c"], controller_epoch=epoch, expected_end_offset=2) == 3
+    await store.close()
+    stored = await (await open_store()).read(0)
+    assert (stored.snapshot, stored.records, stored.start_offset, stored.end_offset) == (None, (b"a", b"b", b"c"), 0, 3)
+
+
+async def test_what_was_appended_is_seen_by_another_process_without_a_close(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
+    assert (await (await open_store()).read(0)).records == (b"a",)
+
+
+async def test_an_append_waits_for_the_disk(open_store, tmp_path):
+    store = await open_store()
+    connection = store._connection
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert (tmp_path / FILE_NAME).exists()
+
+
+async def test_an_older_controller_cannot_append(open_store):
+    store = await open_store()
+    session = await store.register_broker(1, b"")
+    old = await store.elect(session)
+    new = await store.elect(session)
+    assert new > old
+    with pytest.raises(FencedError):
+        await store.append([b"a"], controller_epoch=old, expected_end_offset=0)
+    assert (await store.read(0)).end_offset == 0
+    await store.append([b"b"], controller_epoch=new, expected_end_offset=0)
+
+
+async def test_an_append_at_a_stale_end_changes_nothing(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
+    for stale in (0, 2):
+        with pytest.raises(StaleOffsetError):
+            await store.append([b"x"], controller_epoch=epoch, expected_end_offset=stale)
+    assert (await store.read(0)).records == (b"a",)
+
+
+async def test_an_append_is_whole_or_nothing(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    with pytest.raises(StoreError):
+        await store.append([b"a", object()], controller_epoch=epoch, expected_end_offset=0)  # type: ignore[list-item]
+    assert (await store.read(0)).end_offset == 0
+    assert await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0) == 1
+
+
+async def test_reading_starts_where_it_is_asked_to(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    await store.append([b"a", b"b", b"c"], controller_epoch=epoch, expected_end_offset=0)
+    assert (await store.read(1)).records == (b"b", b"c")
+    assert (await store.read(3)).records == ()
+
+
+async def test_a_snapshot_stands_for_what_it_replaced(open_store):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    await store.append([b"a", b"b", b"c"], controller_epoch=epoch, expected_end_offset=0)
+    await store.write_snapshot([b"A", b"B"], controller_epoch=epoch, end_offset=2)
+    await store.close()
+    store = await open_store()
+    from_the_start = await store.read(0)
+    assert (from_the_start.snapshot, from_the_start.records, from_the_start.start_offset) == ((b"A", b"B"), (b"c",), 2)
+    assert (await store.read(2)).snapshot is None
+    epoch = await store.elect(await store.register_broker(1, b""))
+    assert await store.append([b"d"], controller_epoch=epoch, expected_end_offset=3) == 4
+
+
+async def test_an_older_controller_cannot_write_a_snapshot(open_store):
+    store = await open_store()
+    session = await store.register_broker(1, b"")
+    old = await store.elect(session)
+    await store.elect(session)
+    with pytest.raises(FencedError):
+        await store.write_snapshot([], controller_epoch=old, end_offset=0)
+
+
+async def test_a_second_session_of_a_broker_ends_the_first(open_store):
+    store = await open_store()
+    first = await store.register_broker(1, b"old")
+    second = await store.register_broker(1, b"new")
+    assert second.broker_epoch > first.broker_epoch
+    assert await store.live_brokers() == {1: b"new"}
+    with pytest.raises(SessionExpiredError):
+        await store.elect(first)
+    await store.elect(second)
+
+
+async def test_closing_ends_the_session_but_not_a_newer_one(open_store):
+    first, second = await open_store(), await open_store()
+    await first.register_broker(1, b"old")
+    await second.register_broker(1, b"new")
+    await first.close()
+    assert await second.live_brokers() == {1: b"new"}
+    await second.close()
+    assert await (await open_store()).live_brokers() == {}
+
+
+async def test_those_who_watch_are_told_of_growth(open_store):
+    store = await open_store()
+    seen = []
+    store.watch(seen.append)
+    epoch = await store.elect(await store.register_broker(1, b""))
+    await store.append([b"a", b"b"], controller_epoch=epoch, expected_end_offset=0)
+    assert seen == [2]
+
+
+async def test_a_file_that_is_no_database_is_refused_with_its_path(tmp_path):
+    (tmp_path / FILE_NAME).write_bytes(b"not a database, but long enough to be looked at" * 100)
+    store = EmbeddedStore(tmp_path)
+    with pytest.raises(StoreError, match=FILE_NAME):
+        await store.open("x")
+    await store.close()
+
+
+async def test_a_file_of_a_newer_release_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    store = EmbeddedStore(tmp_path)
+    with pytest.raises(StoreError, match="layout 99"):
+        await store.open("x")
+    await store.close()
+
+
+async def test_a_first_start_that_was_cut_short_can_be_made_again(tmp_path):
+    """The tables and the cluster id come in one transaction: there is no half of it."""
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    store = EmbeddedStore(tmp_path)
+    assert await store.open("x") == "x"
+    await store.close()
+
+
+async def test_a_store_that_is_not_open_says_so(tmp_path):
+    store = EmbeddedStore(tmp_path)
+    with pytest.raises(StoreError, match="not open"):
+        await store.read(0)
+    await store.close()
