@@ -1,0 +1,8 @@
+"""The `ottla` command."""
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code; see `ottla.cli.exit_codes`."""
+    from ottla.cli.main import run
+
+    raise SystemExit(run())

@@ -1,0 +1,105 @@
+"""The root of the command line. Commands are imported when they are run, so that `--help` answers at once."""
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from ottla import __version__
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import report
+
+_EPILOG = """\b
+Exit codes:
+  0    done
+  1    the operation was refused or did not succeed
+  2    the command line is wrong; nothing was done
+  3    no broker could be reached
+  4    the topic, partition, group or file does not exist
+  130  ended by Ctrl-C, 143 by SIGTERM
+
+\b
+OTTLA_BOOTSTRAP says where the broker is when --bootstrap does not; else it is 127.0.0.1:9092.
+"""
+
+
+class LazyCommands(click.Group):
+    """A group whose commands are named in a table: name to (module, attribute, one line of help)."""
+
+    def __init__(self, table: Mapping[str, tuple[str, str, str]], **settings: object) -> None:
+        super().__init__(**settings)  # type: ignore[arg-type]
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        del ctx
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        del ctx
+        if cmd_name not in self._table:
+            return None
+        module, attribute, _ = self._table[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in self._table.items()])
+
+
+_LOG = LazyCommands(
+    {"dump": ("ottla.cli.log_dump", "log_dump", "Show what lies in log, index, snapshot and checkpoint files.")},
+    name="log",
+    help="Look into the files of a data directory, without a broker.",
+)
+
+_COMMANDS = {
+    "serve": ("ottla.cli.serve", "serve_command", "Run a broker."),
+    "topic": ("ottla.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
+    "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
+    "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
+    "group": ("ottla.cli.group", "group", "List consumer groups and show how far behind they are."),
+    "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
+}
+
+
+@click.command(
+    cls=LazyCommands,
+    table=_COMMANDS,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="ottla %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks, and what the client does, on stderr.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Ottla: a log that speaks the Apache Kafka protocol. Run a broker, or use any Kafka-compatible one."""
+    ctx.obj = debug
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.WARNING, format="ottla: %(message)s", stream=sys.stderr
+    )
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        outcome = cli.main(args=list(arguments), prog_name="ottla", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has seen enough (`| head`). Nothing more can be written, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.FAILED
+    except BaseException as error:
+        return report(error, debug="--debug" in arguments)
+    return outcome if isinstance(outcome, int) else ExitCode.OK

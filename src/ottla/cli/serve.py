@@ -1,0 +1,72 @@
+"""`ottla serve`: run a broker."""
+
+from pathlib import Path
+
+import click
+
+from ottla.cli.settings import parse_settings
+
+
+class ListenAddress(click.ParamType[tuple[str, int]]):
+    """`HOST:PORT`, `[::1]:9092`, `:9092` for all addresses of the machine, or a port alone for this machine only."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Read the text, or fail as a usage error."""
+        from ottla.client.address import parse_address
+        from ottla.client.errors import InvalidOptionError
+
+        if isinstance(value, tuple):
+            return value
+        text = str(value).strip()
+        try:
+            host, port = parse_address(text)
+        except InvalidOptionError as error:
+            self.fail(str(error), param, ctx)
+        return ("", port) if text.startswith(":") else (host, port)
+
+
+@click.command("serve")
+@click.option(
+    "--data", "data_dir", type=click.Path(file_okay=False, path_type=Path), help="Where the data lies.  [./ottla-data]"
+)
+@click.option(
+    "--kafka", type=ListenAddress(), help="Where Kafka clients connect; :PORT is all addresses, PORT is local."
+)
+@click.option("--advertise", type=ListenAddress(), help="What clients are told to connect to, if not where they came.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="A file of settings, key=value lines.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A broker setting; repeatable.")
+def serve_command(
+    data_dir: Path | None,
+    kafka: tuple[str, int] | None,
+    advertise: tuple[str, int] | None,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM. It needs nothing set up, and says when it is ready.
+
+    Settings have Kafka's names. Those of --set stand over those of the file.
+
+    \b
+    Example:
+      ottla serve --data /var/lib/ottla --kafka :9092 --set log.retention.hours=24
+    """
+    given = _read(config_file) if config_file is not None else {}
+    given |= parse_settings(settings)
+    if advertise is not None and not advertise[0]:
+        raise click.BadParameter("clients need a host to connect to: write HOST:PORT", param_hint="--advertise")
+
+    from ottla.server import ServeOptions, serve
+
+    serve(ServeOptions(data_dir=data_dir, kafka=kafka, advertise=advertise, settings=given), on_ready=click.echo)
+
+
+def _read(path: Path) -> dict[str, str]:
+    from ottla.model.errors import InvalidInputError
+    from ottla.model.properties import parse_properties
+
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except (InvalidInputError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: {error}") from error
