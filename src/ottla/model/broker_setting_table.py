@@ -95,7 +95,7 @@ _NETWORK: Final = (
         str(INT_MAX),
         Range(0),
         _MEDIUM,
-        "How many connections the broker keeps at a time; one more closes the one that has been idle longest.",
+        "How many connections the broker keeps at a time; more are closed as they come.",
     ),
     _setting(
         "max.connections.per.ip",
@@ -103,20 +103,32 @@ _NETWORK: Final = (
         str(INT_MAX),
         Range(0),
         _MEDIUM,
-        "How many connections one address may keep; one more is closed at once.",
+        "How many connections one address may keep; more are closed as they come.",
     ),
     _setting(
         "queued.max.request.bytes",
         _LONG,
+        "268435456",
+        Range(4 * 1024 * 1024),
+        _MEDIUM,
+        "How many bytes of requests may be in memory; above, connections wait until some are done. Kafka sets no "
+        "limit unless it is told to.",
+    ),
+    _setting(
+        "socket.listen.backlog.size",
+        _INT,
+        "1024",
+        Range(1),
+        _MEDIUM,
+        "How many connections may wait to be accepted; Kafka's 50 overflow when some hundred clients come at once.",
+    ),
+    _setting(
+        "socket.receive.buffer.bytes",
+        _INT,
         "-1",
         Range(-1),
-        _MEDIUM,
-        "How many bytes of requests may be in memory; above, no connection is read until some are done. -1 sets the "
-        "limit from the memory of the machine.",
-    ),
-    _setting("socket.listen.backlog.size", _INT, "50", Range(1), _MEDIUM, "How many connections may wait for accept."),
-    _setting(
-        "socket.receive.buffer.bytes", _INT, "102400", Range(-1), _HIGH, "SO_RCVBUF of connections; -1 leaves it."
+        _HIGH,
+        "SO_RCVBUF of connections; -1 leaves it to the operating system, which adapts it.",
     ),
     _setting(
         "socket.request.max.bytes",
@@ -126,7 +138,14 @@ _NETWORK: Final = (
         _HIGH,
         "The largest request that is read; a larger one closes its connection.",
     ),
-    _setting("socket.send.buffer.bytes", _INT, "102400", Range(-1), _HIGH, "SO_SNDBUF of connections; -1 leaves it."),
+    _setting(
+        "socket.send.buffer.bytes",
+        _INT,
+        "-1",
+        Range(-1),
+        _HIGH,
+        "SO_SNDBUF of connections; -1 leaves it to the operating system, which adapts it.",
+    ),
 )
 
 _TOPICS: Final = (
@@ -296,7 +315,12 @@ _GROUPS: Final = (
         "offset.metadata.max.bytes", _INT, "4096", Range(0), _HIGH, "How much text may be stored with an offset commit."
     ),
     _setting(
-        "offsets.commit.timeout.ms", _INT, "5000", Range(1), _HIGH, "How long a commit may wait until it is durable."
+        "offsets.load.buffer.size",
+        _INT,
+        "5242880",
+        Range(1),
+        _HIGH,
+        "How much of the topic of committed offsets is read at a time while groups are loaded.",
     ),
     _setting(
         "offsets.retention.check.interval.ms",
@@ -318,7 +342,7 @@ _GROUPS: Final = (
         "offsets.topic.num.partitions",
         _INT,
         "50",
-        Range(1),
+        Range(1, 10_000),
         _HIGH,
         "How many partitions the topic of committed offsets has; not to be changed once it is there.",
     ),

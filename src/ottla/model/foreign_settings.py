@@ -49,7 +49,7 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "num.network.threads": _THREADS,
         "num.recovery.threads.per.data.dir": _THREADS,
         "num.replica.": _THREADS,
-        "offsets.load.buffer.size": _THREADS,
+        "offsets.commit.timeout.ms": "a commit waits as long as its client does",
         "process.roles": "every broker may be the controller",
         "producer.purgatory.": "waiting requests are found without a purge",
         "queued.max.requests": "queued.max.request.bytes bounds what waits",

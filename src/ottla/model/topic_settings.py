@@ -64,8 +64,8 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "cleanup.policy",
             SettingType.LIST,
             "delete",
-            "What becomes of old records: delete drops whole segments by age and size, compact keeps the last record "
-            "of each key, both do both, and an empty list keeps everything.",
+            "What becomes of old records: delete drops whole segments by age and size, compact keeps at least the "
+            "last record of each key, both do both, and an empty list keeps everything.",
             OneOf(("compact", "delete")),
         ),
         _setting(
