@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
@@ -69,7 +70,7 @@ class Server:
 
     def _wire(self) -> None:
         settings, doors = self._settings, self._doors
-        self._controller = Controller(EmbeddedStore(self._logs.path), settings, doors.rng, doors.tasks)
+        self._controller = Controller(EmbeddedStore(Path(self._logs.path)), settings, doors.rng, doors.tasks)
         self._replicas = ReplicaManager()
         self._fetch_purgatory = Purgatory(doors.timer)
         self._configs = ConfigService(self._controller, settings)
