@@ -4,8 +4,10 @@ Records do not come this way: the log I/O thread of the kernel writes them. Ever
 any thread; on the event loop only before it serves, or through `Tasks.in_thread`.
 """
 
+import fcntl
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +32,10 @@ class Disk(Protocol):
         """The names in a directory, sorted."""
         ...
 
+    def file_sizes(self, path: StrPath) -> dict[str, int]:
+        """The names of the files in a directory, without its subdirectories, with their sizes in bytes."""
+        ...
+
     def make_dir(self, path: StrPath) -> None:
         """Make a directory and its missing parents, durably; one that exists is left as it is."""
         ...
@@ -50,6 +56,10 @@ class Disk(Protocol):
         """A file descriptor for reading; the caller closes it."""
         ...
 
+    def close(self, fd: int) -> None:
+        """Close what `open_read` opened."""
+        ...
+
     def pread(self, fd: int, count: int, position: int) -> bytes:
         """Up to `count` bytes from `position`; fewer at the end of the file."""
         ...
@@ -62,6 +72,20 @@ class Disk(Protocol):
         """Make a file's content durable."""
         ...
 
+    def write(self, path: StrPath, data: bytes) -> None:
+        """Replace a file's content, at the mercy of a crash: for what can be made again."""
+        ...
+
+    def make_dirs(self, paths: Sequence[StrPath]) -> None:
+        """Make several directories whose parents exist, durably, with one sync for each parent."""
+        ...
+
+    def lock(self, path: StrPath) -> int:
+        """Take an exclusive lock on a file, made when missing, until the returned descriptor is closed or the process
+        ends. Raises BlockingIOError when somebody else has it.
+        """
+        ...
+
     def sync_dir(self, path: StrPath) -> None:
         """Make the names in a directory durable: creations, renames and removals."""
         ...
@@ -72,6 +96,10 @@ class Disk(Protocol):
 
     def exists(self, path: StrPath) -> bool:
         """Whether there is a file or directory of that name."""
+        ...
+
+    def is_dir(self, path: StrPath) -> bool:
+        """Whether there is a directory of that name."""
         ...
 
     def free_bytes(self, path: StrPath) -> int:
@@ -107,6 +135,10 @@ class OsDisk:
     def list_dir(self, path: StrPath) -> list[str]:
         return sorted(entry.name for entry in Path(path).iterdir())
 
+    def file_sizes(self, path: StrPath) -> dict[str, int]:
+        with os.scandir(path) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
+
     def make_dir(self, path: StrPath) -> None:
         directory = Path(path)
         missing = []
@@ -134,6 +166,9 @@ class OsDisk:
     def open_read(self, path: StrPath) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
     def pread(self, fd: int, count: int, position: int) -> bytes:
         return os.pread(fd, count, position)
 
@@ -143,6 +178,25 @@ class OsDisk:
     def sync_file(self, path: StrPath) -> None:
         _sync(path, os.O_RDWR)
 
+    def write(self, path: StrPath, data: bytes) -> None:
+        Path(path).write_bytes(data)
+
+    def make_dirs(self, paths: Sequence[StrPath]) -> None:
+        directories = [Path(path) for path in paths]
+        for directory in directories:
+            directory.mkdir(exist_ok=True)
+        for parent in {directory.parent for directory in directories}:
+            self.sync_dir(parent)
+
+    def lock(self, path: StrPath) -> int:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
     def sync_dir(self, path: StrPath) -> None:
         _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -151,6 +205,9 @@ class OsDisk:
 
     def exists(self, path: StrPath) -> bool:
         return Path(path).exists()
+
+    def is_dir(self, path: StrPath) -> bool:
+        return Path(path).is_dir()
 
     def free_bytes(self, path: StrPath) -> int:
         status = os.statvfs(path)
