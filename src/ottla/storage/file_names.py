@@ -1,0 +1,74 @@
+"""Names of files and directories in a data directory, as Kafka has them.
+
+<data directory>/
+    meta.properties  .lock  .kafka_cleanshutdown
+    recovery-point-offset-checkpoint  replication-offset-checkpoint  log-start-offset-checkpoint
+    orders-0/
+        00000000000000000000.log  00000000000000000000.index  00000000000000000000.timeindex
+        00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
+    orders-1.5f0cd2b7e0fb4c0f9a3c3d8b8a5d6f10-delete/
+"""
+
+import re
+from typing import Final
+from uuid import UUID
+
+from ottla.model.topic_partition import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+DELETED_SUFFIX: Final = ".deleted"
+DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"
+LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+LOCK_FILE: Final = ".lock"
+
+_FILE_NAME_BYTES_MAX: Final = 255
+_LOG_DIRECTORY: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})")
+_OFFSET_FILE: Final = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
+
+
+def offset_file_name(offset: int, suffix: str) -> str:
+    """The name of a segment's file or of a snapshot.
+
+    >>> offset_file_name(368769, LOG_SUFFIX)
+    '00000000000000368769.log'
+    """
+    return f"{offset:020}{suffix}"
+
+
+def parse_offset_file_name(name: str) -> tuple[int, str] | None:
+    """Offset and suffix of such a name, or None when the name is of another kind."""
+    match = _OFFSET_FILE.fullmatch(name)
+    return (int(match["offset"]), match["suffix"]) if match else None
+
+
+def parse_log_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name, or None.
+
+    >>> parse_log_directory_name("page-views-12")
+    TopicPartition(topic='page-views', partition=12)
+    """
+    match = _LOG_DIRECTORY.fullmatch(name)
+    return TopicPartition(match["topic"], int(match["partition"])) if match else None
+
+
+def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """What the directory of a deleted partition is called until it is removed; the topic is cut to fit 255 bytes."""
+    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETED_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: _FILE_NAME_BYTES_MAX - len(suffix)] + suffix
+
+
+def is_deleted_directory_name(name: str) -> bool:
+    """Whether a directory waits to be removed."""
+    return name.endswith(DELETED_DIRECTORY_SUFFIX) and "." in name

@@ -1,0 +1,27 @@
+"""What loading the logs of a data directory found."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.storage.log_recovery import CutTail
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """Counts, bytes that had to be read again after an unclean stop, and what had to be cut."""
+
+    log_count: int
+    was_clean: bool
+    scanned_bytes: int
+    cuts: tuple[CutTail, ...]
+    took_ms: int
+
+    def lines(self) -> Iterator[str]:
+        """What an operator should hear: nothing after a clean stop."""
+        if not self.was_clean and self.log_count:
+            yield (
+                f"the last broker did not stop cleanly: {self.log_count} logs checked, {self.scanned_bytes} bytes read "
+                f"again in {self.took_ms} ms"
+            )
+        for cut in self.cuts:
+            yield str(cut)

@@ -1,0 +1,367 @@
+"""The log of a partition.
+
+    log start            flushed            written            log end
+        |                   |                  |                  |
+    [  segment  ][  segment  ][  segment, the newest ............]
+        on disk             | in the file      | queued for the log I/O thread
+
+Appends get their offsets at once and are written, in this order, by the log I/O thread; `written_end_offset` and
+`flushed_end_offset` follow as it gets on. Readers get what is written.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import BatchInfo, assign_offsets
+from ottla.storage.append_checks import check_appendable
+from ottla.storage.batch_scan import CorruptSegmentError
+from ottla.storage.file_names import SNAPSHOT_SUFFIX, offset_file_name
+from ottla.storage.log_append_info import LogAppendInfo
+from ottla.storage.log_config import LogConfig, TimestampType
+from ottla.storage.log_io import SYNC, WRITTEN, Completion
+from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.log_segments import LogEnd, LogSegments
+from ottla.storage.log_state import LogState
+from ottla.storage.pending_append import OnStage, PendingAppend, Signal
+from ottla.storage.retention import SegmentFacts, count_expired
+from ottla.storage.segment_appender import SegmentAppender
+from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
+
+_WRITTEN_AND_SYNC: Final = WRITTEN | SYNC
+
+
+class Log:
+    """One partition's records on disk. Belongs to the event loop; `append` and `read` never wait for the disk to write.
+
+    After a crash a log holds everything below `flushed_end_offset` as it was last reported, and possibly more.
+    """
+
+    __slots__ = (
+        "_appender",
+        "_closed",
+        "_resources",
+        "_segments",
+        "_snapshot_offsets",
+        "bytes_since_snapshot",
+        "config",
+        "directory",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "on_progress",
+        "producers",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        directory: str,
+        config: LogConfig,
+        resources: LogResources,
+        state: LogState,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.config = config
+        self.on_progress: Callable[[Log], None] | None = None
+        self._resources = resources
+        self._closed = False
+        self._adopt(state)
+
+    def _adopt(self, state: LogState) -> None:
+        self._segments = LogSegments(state.segments, state.log_end_offset, self._resources)
+        self._appender = state.appender
+        self.leader_epochs = state.leader_epochs
+        self.producers = state.producers
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.bytes_since_snapshot = 0
+        self._snapshot_offsets = [state.snapshot_offset]
+
+    @property
+    def segments(self) -> LogSegments:
+        """The segments, oldest first; the last one grows."""
+        return self._segments
+
+    @property
+    def written_end_offset(self) -> int:
+        """The offset after the last record that is in its file."""
+        return self._segments.written.offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """The offset after the last record that is known to be on disk: the recovery point."""
+        return self._segments.flushed.offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments, without indexes, what is queued included."""
+        return sum(segment.size for segment in self._segments)
+
+    def append(
+        self,
+        records: memoryview,
+        batches: Sequence[BatchInfo],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        from_client: bool = True,
+        on_stage: OnStage | None = None,
+        sync: bool = True,
+    ) -> LogAppendInfo:
+        """Append `records`, which `validate_batches` described as `batches`; writes offsets and epoch into them.
+
+        `records` must stay untouched until `on_stage` is called: with (1, errno) once they are written and then, with
+        `sync`, with (2, errno) once they are on disk. It is not called for a duplicate.
+
+        Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
+        OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
+        """
+        self._require_writable()
+        config = self.config
+        if from_client:
+            check_appendable(batches, now_ms, config)
+            duplicate = self.producers.find_duplicate(batches)
+            if duplicate is not None:
+                return LogAppendInfo(
+                    duplicate.first_offset,
+                    duplicate.last_offset,
+                    duplicate.timestamp if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME else -1,
+                    self.log_start_offset,
+                    duplicate.timestamp,
+                    duplicate=True,
+                )
+            self.producers.validate(batches)
+        size = records.nbytes
+        if size > config.segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
+            )
+        stamp = now_ms if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME else -1
+        max_timestamp = stamp if stamp >= 0 else max(batch.max_timestamp for batch in batches)
+        first_offset = self.log_end_offset
+        end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
+        if self._appender.must_roll(size, end_offset - 1, max_timestamp, now_ms, config):
+            self._roll(now_ms)
+        if leader_epoch > self.leader_epochs.latest_epoch:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+        appender = self._appender
+        token = PendingAppend(self, end_offset, appender.segment.size + size, on_stage)
+        flags = _WRITTEN_AND_SYNC if sync else WRITTEN
+        appender.append(records, batches, first_offset, config, stamp, token, flags)
+        self._remember_producers(batches, first_offset, stamp, now_ms)
+        self.log_end_offset = end_offset
+        self.bytes_since_snapshot += size
+        return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def _remember_producers(self, batches: Sequence[BatchInfo], first_offset: int, stamp: int, now_ms: int) -> None:
+        offset = first_offset
+        for batch in batches:
+            if batch.producer_id >= 0:
+                self.producers.update(batch, offset, stamp if stamp >= 0 else batch.max_timestamp, now_ms)
+            offset += batch.last_offset_delta + 1
+
+    def _require_writable(self) -> None:
+        failure = self._resources.writer.failure
+        if failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {failure}")
+        if self._closed:
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is being closed, truncated or deleted"
+            )
+
+    def _roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end; the files are made and the old ones synced by the log I/O thread."""
+        end_offset = self.log_end_offset
+        old = self._appender.segment
+
+        def on_synced(errno: int) -> None:
+            if errno == 0:
+                old.release_memory()
+                if self.flushed_end_offset < end_offset:
+                    self.advance(SYNC, end_offset, 0)
+
+        self.take_snapshot()
+        self._appender.close(Signal(on_synced))
+        segment = LogSegment(self.directory, end_offset)
+        self._segments.append(segment)
+        self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms)
+
+    @property
+    def snapshot_offset(self) -> int:
+        """The offset of the newest producer snapshot, -1 when there is none."""
+        return self._snapshot_offsets[-1]
+
+    def take_snapshot(self) -> None:
+        """Write the producer state as it is now, through the thread; its checksum tells later if it got to disk."""
+        writer = self._resources.writer
+        handle = writer.create(f"{self.directory}/{offset_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}")
+        writer.append(handle, 0, self.producers.snapshot(), None, 0)
+        writer.close_handle(handle)
+        self._snapshot_offsets.append(self.log_end_offset)
+        self.bytes_since_snapshot = 0
+
+    def take_obsolete_snapshots(self) -> list[str]:
+        """The paths of snapshots nobody needs any more, for the caller to remove.
+
+        Needed are those of segments, and of the others the last two: the newest may be ahead of what is on disk.
+        """
+        kept, candidates = self._snapshot_offsets[-2:], self._snapshot_offsets[:-2]
+        self._snapshot_offsets = kept
+        bases = {segment.base_offset for segment in self._segments}
+        obsolete = [offset for offset in candidates if offset >= 0 and offset not in bases and offset not in kept]
+        return [f"{self.directory}/{offset_file_name(offset, SNAPSHOT_SUFFIX)}" for offset in obsolete]
+
+    def advance(self, stage: int, end_offset: int, end_position: int) -> None:
+        """Everything before `end_offset`, at `end_position` of its segment, is written or flushed."""
+        end = LogEnd(end_offset, end_position)
+        if stage == WRITTEN:
+            self._segments.written = end
+        else:
+            self._segments.flushed = end
+        self._resources.writer.progressed(self)
+
+    def report_progress(self) -> None:
+        """Tell `on_progress`, once per round of completions."""
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool = True) -> LogReadResult:
+        """File slices that hold the batches from the one that contains `offset` on, up to `max_offset` and `max_bytes`.
+
+        With `min_one_batch` the first batch comes whole however large it is. Batches that reach beyond `max_offset`, or
+        are not written yet, are left out. Raises ApiError OFFSET_OUT_OF_RANGE below the log start and above the log
+        end, KAFKA_STORAGE_ERROR when a file cannot be read, CORRUPT_MESSAGE when it holds something else.
+        """
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} holds offsets {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+            )
+        end_offset = min(max_offset, self._segments.written.offset)
+        if offset >= end_offset:
+            return NOTHING_READ
+        try:
+            return self._segments.read(offset, max_bytes, end_offset, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}") from error
+        except CorruptSegmentError as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
+
+    async def offset_for_timestamp(self, timestamp: int) -> FoundTimestamp | None:
+        """Timestamp, offset and leader epoch of the first record at or after `timestamp` (ms) that is written."""
+        return await self._resources.in_thread(find_timestamp, self._lookup_range(), timestamp)
+
+    async def max_timestamp_offset(self) -> FoundTimestamp | None:
+        """Timestamp, offset and leader epoch of the first record with the greatest timestamp (KIP-734)."""
+        return await self._resources.in_thread(find_max_timestamp, self._lookup_range())
+
+    def _lookup_range(self) -> LookupRange:
+        segments = tuple(zip(self._segments, self._segments.written_sizes(), strict=True))
+        return LookupRange(segments, self.log_start_offset, self._resources.files, self._resources.indexes)
+
+    def epoch_of_offset(self, offset: int) -> int:
+        """The leader epoch `offset` was written in, or would be; -1 when that is not known."""
+        return self.leader_epochs.epoch_of(offset)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """The newest epoch up to `epoch` and the offset it ends at; (-1, -1) when `epoch` is not known here."""
+        return self.leader_epochs.end_offset(epoch, self.log_end_offset)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start to `offset`, -1 for the written end; returns where it is now. Segments go with retention.
+
+        Raises ApiError OFFSET_OUT_OF_RANGE above the written end.
+        """
+        if offset < 0:
+            offset = self.written_end_offset
+        if offset > self.written_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.topic_partition} ends at offset {self.written_end_offset}"
+            )
+        self._move_log_start(offset)
+        return self.log_start_offset
+
+    def expire_segments(self, now_ms: int) -> list[LogSegment]:
+        """Take the segments that are to be deleted out of the log; the caller removes their files.
+
+        When even the newest is too old a new one is begun first. Only what is flushed goes, or written if the broker
+        does not flush before it acknowledges. May read the time indexes of segments it has not looked at before: run
+        `prepare_expiry` in a thread first. Raises OSError.
+        """
+        done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
+        facts = []
+        for index, segment in enumerate(self._segments):
+            end_offset = self._segments.end_offset(index, self.log_end_offset)
+            if end_offset > done:
+                break
+            timestamp = segment.max_timestamp(self._resources.indexes).timestamp
+            facts.append(SegmentFacts(segment.size, end_offset, timestamp))
+        count = count_expired(facts, self.log_start_offset, now_ms, self.config)
+        if count == len(self._segments):
+            if self._segments.newest.size and self._resources.writer.failure is None and not self._closed:
+                self._roll(now_ms)
+                self._appender.open()
+            else:
+                count -= 1
+        expired = self._segments.remove_oldest(count)
+        if expired:
+            self._move_log_start(self._segments[0].base_offset)
+        return expired
+
+    def prepare_expiry(self) -> None:
+        """Read what `expire_segments` needs to know. BLOCKING, in any thread."""
+        for segment in self._segments:
+            segment.max_timestamp(self._resources.indexes)
+
+    def _move_log_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable. Raises ApiError KAFKA_STORAGE_ERROR."""
+        end = LogEnd(self.log_end_offset, self._segments.newest.size)
+        await self._until(self._appender.sync)
+        if self._segments.flushed.offset < end.offset:
+            self.advance(SYNC, end.offset, end.position)
+
+    async def close(self) -> None:
+        """Write and sync everything and let go of the files. Appends are refused from now on; reads go on."""
+        self._closed = True
+        await self._until(self._appender.close)
+
+    async def abandon(self) -> None:
+        """Let go of the files once what is queued is written. Appends are refused from now on; reads go on."""
+        self._closed = True
+        await self._until(self._appender.abandon)
+
+    def reopen(self, state: LogState) -> None:
+        """Go on with what was loaded again after `abandon`."""
+        self._adopt(state)
+        self._closed = False
+        self._resources.writer.progressed(self)
+
+    async def _until(self, operation: Callable[[Completion], None]) -> None:
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def complete(errno: int) -> None:
+            if not done.done():
+                done.set_result(errno)
+
+        operation(Signal(complete))
+        errno = await done
+        if errno:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {os.strerror(errno)}")

@@ -1,0 +1,84 @@
+"""What a topic's settings ask of its logs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Self, cast
+
+from ottla.model.topic_settings import TOPIC_SETTINGS
+
+INDEX_ENTRY_BYTES_MAX: Final = 12
+
+
+class TimestampType(StrEnum):
+    """Who sets the timestamp of a record (`message.timestamp.type`)."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The settings of one log, named after Kafka's topic settings, with Kafka's defaults.
+
+    Times are milliseconds, sizes bytes; -1 is "without limit" where Kafka has it so. `producer_id_expiration_ms` is a
+    setting of the broker (`producer.id.expiration.ms`).
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3_600_000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = (1 << 63) - 1
+    message_timestamp_after_max_ms: int = 3_600_000
+    retention_ms: int = 7 * 24 * 3_600_000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    preallocate: bool = False
+    flush_before_ack: bool = True
+    producer_id_expiration_ms: int = 86_400_000
+
+    def __post_init__(self) -> None:
+        if self.segment_bytes <= 0 or self.segment_ms <= 0:
+            raise ValueError("a segment must be allowed some bytes and some time")
+        if self.segment_index_bytes < INDEX_ENTRY_BYTES_MAX:
+            raise ValueError(f"segment.index.bytes must have room for one entry of {INDEX_ENTRY_BYTES_MAX} bytes")
+
+    @classmethod
+    def from_settings(
+        cls, settings: Mapping[str, str], *, flush_before_ack: bool = True, producer_id_expiration_ms: int = 86_400_000
+    ) -> Self:
+        """The configuration for a topic's effective settings; what is missing has Kafka's default.
+
+        Raises InvalidSettingError, which names the setting, for a bad value.
+        """
+
+        def number(name: str) -> int:
+            return cast("int", value(name))
+
+        def value(name: str) -> object:
+            definition = TOPIC_SETTINGS[name]
+            text = settings.get(name, definition.default)
+            assert text is not None
+            return definition.parse(text)
+
+        return cls(
+            segment_bytes=number("segment.bytes"),
+            segment_ms=number("segment.ms"),
+            segment_index_bytes=max(number("segment.index.bytes"), INDEX_ENTRY_BYTES_MAX),
+            index_interval_bytes=number("index.interval.bytes"),
+            max_message_bytes=number("max.message.bytes"),
+            message_timestamp_type=TimestampType(cast("str", value("message.timestamp.type"))),
+            message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+            message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+            retention_ms=number("retention.ms"),
+            retention_bytes=number("retention.bytes"),
+            file_delete_delay_ms=number("file.delete.delay.ms"),
+            cleanup_policy=frozenset(cast("tuple[str, ...]", value("cleanup.policy"))),
+            preallocate=cast("bool", value("preallocate")),
+            flush_before_ack=flush_before_ack,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )

@@ -1,0 +1,99 @@
+"""A data directory as a whole: whose it is, how its last broker left it, and what its checkpoints say.
+
+opened     locked; was there a clean-shutdown marker? it is removed before anything is written
+identified belongs to this cluster and node, from the first start on
+closed     checkpoints written, then the marker, last
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.model.errors import InvalidInputError
+from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.disk import Disk
+from ottla.runtime.rng import Rng
+from ottla.storage.file_names import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOCK_FILE,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+)
+from ottla.storage.meta_properties import MetaProperties, format_meta_properties, parse_meta_properties
+from ottla.storage.offset_checkpoint import MalformedCheckpointError, OffsetCheckpointFile
+from ottla.storage.partition_metadata import format_topic_id
+
+logger: Final = logging.getLogger(__name__)
+
+_CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+class DirectoryError(OSError):
+    """A data directory cannot be used: it is in use, or somebody else's. The message says what to do."""
+
+
+class LogDirectory:
+    """The files of a data directory that belong to no single log. Every method is BLOCKING."""
+
+    __slots__ = ("_disk", "_lock", "log_starts", "path", "recovery_points", "replication_offsets", "was_clean")
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self.path = path
+        self.recovery_points = OffsetCheckpointFile(disk, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+        self.replication_offsets = OffsetCheckpointFile(disk, f"{path}/{REPLICATION_CHECKPOINT}")
+        self.log_starts = OffsetCheckpointFile(disk, f"{path}/{LOG_START_CHECKPOINT}")
+        self.was_clean = False
+        self._disk = disk
+        self._lock = -1
+
+    def open(self) -> None:
+        """Lock the directory, made when missing, and see how it was left. Raises DirectoryError, OSError."""
+        self._disk.make_dir(self.path)
+        try:
+            self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        except BlockingIOError as error:
+            raise DirectoryError(
+                f"data directory {self.path} is used by another broker: stop it, or give another directory"
+            ) from error
+        marker = f"{self.path}/{CLEAN_SHUTDOWN_MARKER}"
+        self.was_clean = self._disk.exists(marker)
+        if self.was_clean:
+            self._disk.remove(marker)
+            self._disk.sync_dir(self.path)
+
+    def identify(self, cluster_id: str, node_id: int, rng: Rng) -> MetaProperties:
+        """Claim a new directory for this node, or see that it is this node's. Raises DirectoryError, OSError."""
+        path = f"{self.path}/{META_PROPERTIES}"
+        if not self._disk.exists(path):
+            properties = MetaProperties(cluster_id, node_id, format_topic_id(rng.uuid()))
+            self._disk.write_atomic(path, format_meta_properties(properties))
+            return properties
+        try:
+            properties = parse_meta_properties(self._disk.read_bytes(path))
+        except InvalidInputError as error:
+            raise DirectoryError(f"{path} cannot be read: {error}") from error
+        if (properties.cluster_id, properties.node_id) != (cluster_id, node_id):
+            raise DirectoryError(
+                f"data directory {self.path} belongs to node {properties.node_id} of cluster {properties.cluster_id}, "
+                f"this is node {node_id} of cluster {cluster_id}: give another directory"
+            )
+        return properties
+
+    def close(self, *, clean: bool) -> None:
+        """Give the directory up; `clean` if everything in it is complete and on disk."""
+        if clean:
+            self._disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", _CLEAN_SHUTDOWN)
+        if self._lock >= 0:
+            self._disk.close(self._lock)
+            self._lock = -1
+
+
+def read_or_forget(checkpoint: OffsetCheckpointFile) -> Mapping[TopicPartition, int]:
+    """The offsets of a checkpoint; none, with a warning, when the file is not what it should be."""
+    try:
+        return checkpoint.read()
+    except MalformedCheckpointError as error:
+        logger.warning("%s is not used: %s", checkpoint.path, error)
+        return {}

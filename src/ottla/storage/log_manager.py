@@ -1,0 +1,251 @@
+"""The logs of one data directory: finding them, making and deleting them, and what is done for them now and then."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError, InvalidInputError
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import LogIo as NativeLogIo
+from ottla.runtime.clock import Clock
+from ottla.runtime.disk import Disk, StrPath
+from ottla.runtime.rng import Rng, SystemRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.storage.file_names import (
+    PARTITION_METADATA,
+    deleted_directory_name,
+    is_deleted_directory_name,
+    parse_log_directory_name,
+)
+from ottla.storage.index_cache import IndexCache
+from ottla.storage.load_report import LoadReport
+from ottla.storage.log import Log
+from ottla.storage.log_checkpoints import LogCheckpoints
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.log_io import LogIo
+from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_writer import LogWriter
+from ottla.storage.open_file import OpenFiles
+from ottla.storage.partition_metadata import format_partition_metadata, parse_partition_metadata
+from ottla.storage.segment_removal import SegmentRemoval
+
+logger: Final = logging.getLogger(__name__)
+
+UNKNOWN_TOPIC_ID: Final = UUID(int=0)
+OPEN_FILES_FOR_READING_MAX: Final = 1024
+
+
+class LogManager:
+    """All logs of a data directory. `load` runs first, in any thread; from `attach` on it belongs to the event loop."""
+
+    def __init__(
+        self,
+        path: StrPath,
+        *,
+        disk: Disk,
+        clock: Clock,
+        timer: Timer,
+        tasks: Tasks,
+        rng: Rng | None = None,
+        log_io: Callable[[], LogIo] = NativeLogIo,
+        open_files_max: int = OPEN_FILES_FOR_READING_MAX,
+    ) -> None:
+        """`open_files_max` limits the segments kept open for reading; those being sent stay open besides."""
+        self.path = os.fspath(path)
+        self.on_failure: Callable[[OSError], None] | None = None
+        self._disk = disk
+        self._clock = clock
+        self._timer = timer
+        self._tasks = tasks
+        self._rng = rng or SystemRng()
+        self._directory = LogDirectory(self.path, disk)
+        self._writer = LogWriter(log_io(), self._fail)
+        files, indexes = OpenFiles(disk, open_files_max), IndexCache(disk)
+        self._resources = LogResources(disk, self._writer, files, indexes, tasks.in_thread)
+        self._removal = SegmentRemoval(self._resources, timer, tasks)
+        self._checkpoints = LogCheckpoints(self._directory, self._resources)
+        self._logs: dict[TopicPartition, Log] = {}
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes accepted by the logs and not yet written."""
+        return self._writer.queued_bytes
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why the directory is offline, if it is: reads go on, appends are refused."""
+        return self._writer.failure
+
+    def log(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of a partition, or None."""
+        return self._logs.get(topic_partition)
+
+    def logs(self) -> tuple[Log, ...]:
+        """All logs."""
+        return tuple(self._logs.values())
+
+    def load(self) -> LoadReport:
+        """Open the directory and load every log in it, with recovery when it was not closed cleanly. BLOCKING.
+
+        Raises DirectoryError when the directory is in use, OSError.
+        """
+        begun_ms = self._clock.monotonic_ms()
+        self._directory.open()
+        loaded = [
+            self._load_log(topic_partition, name)
+            for name, topic_partition in self._log_directories()
+            if topic_partition is not None
+        ]
+        took_ms = self._clock.monotonic_ms() - begun_ms
+        cuts = tuple(found.cut for found in loaded if found.cut is not None)
+        scanned_bytes = sum(found.scanned_bytes for found in loaded)
+        return LoadReport(len(loaded), self._directory.was_clean, scanned_bytes, cuts, took_ms)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the event loop drive the writes from now on."""
+        self._writer.attach(loop)
+
+    async def identify(self, cluster_id: str, node_id: int) -> None:
+        """See that the directory is this node's, or make it so. Raises DirectoryError, OSError."""
+        await self._tasks.in_thread(self._directory.identify, cluster_id, node_id, self._rng)
+
+    async def create_log(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
+        """Make the log of a partition, or return the one there is when it has the same topic id.
+
+        Raises ApiError KAFKA_STORAGE_ERROR when the directory is offline or another topic's log is in the way.
+        """
+        log = self._logs.get(topic_partition)
+        if log is None:
+            self._require_online()
+            directory = f"{self.path}/{topic_partition}"
+            loader = self._loader(topic_partition, directory, config)
+            try:
+                found = await self._tasks.in_thread(self._create, directory, topic_id, loader)
+            except OSError as error:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {directory}: {error}") from error
+            log = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
+            self._logs[topic_partition] = log
+        elif log.topic_id == UNKNOWN_TOPIC_ID:
+            path = f"{log.directory}/{PARTITION_METADATA}"
+            await self._tasks.in_thread(self._disk.write_atomic, path, format_partition_metadata(topic_id))
+            log.topic_id = topic_id
+        elif log.topic_id != topic_id:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} holds another topic, {log.topic_id}")
+        log.config = config
+        return log
+
+    async def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Take a log away: its directory is renamed at once and removed after `file.delete.delay.ms`.
+
+        An unknown one is passed over. Raises OSError when it cannot be renamed.
+        """
+        log = self._logs.pop(topic_partition, None)
+        if log is None:
+            return
+        try:
+            await log.abandon()
+        except ApiError as error:
+            logger.warning("%s is deleted although it could not be written out: %s", topic_partition, error.message)
+        self._removal.forget(log.segments)
+        renamed = f"{self.path}/{deleted_directory_name(topic_partition, self._rng.uuid())}"
+        await self._tasks.in_thread(self._disk.rename, log.directory, renamed)
+        self._removal.remove_tree_later(renamed, log.config.file_delete_delay_ms)
+
+    async def truncate_log(self, log: Log, offset: int) -> None:
+        """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
+        await self._checkpoints.truncate(log, offset, self._loader(log.topic_partition, log.directory, log.config))
+
+    async def apply_retention(self) -> int:
+        """Delete the segments that are too old, too much, or before the log start; forget producers long silent.
+
+        Returns how many segments went.
+        """
+        now_ms = self._clock.now_ms()
+        count = 0
+        for log in self.logs():
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            try:
+                if len(log.segments) > 1:
+                    await self._tasks.in_thread(log.prepare_expiry)
+                expired = log.expire_segments(now_ms)
+                if expired:
+                    await self._removal.remove(expired, log.config.file_delete_delay_ms)
+            except OSError as error:
+                logger.warning("retention of %s: %s", log.topic_partition, error)
+                continue
+            count += len(expired)
+        return count
+
+    async def checkpoint_recovery_points(self) -> None:
+        """Remember up to where each log is on disk, so that recovery need not look below. Raises OSError."""
+        await self._checkpoints.write_recovery_points(self.logs())
+
+    async def checkpoint_log_starts(self) -> None:
+        """Remember log starts that are not the beginning of a segment. Raises OSError."""
+        await self._checkpoints.write_log_starts(self.logs())
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Remember what is committed. Raises OSError."""
+        await self._checkpoints.write_high_watermarks(self.logs())
+
+    async def close(self, *, clean: bool = True) -> None:
+        """Write everything out and end the log I/O thread; with `clean` also mark the directory as complete.
+
+        A directory that is offline is not marked. Raises OSError.
+        """
+        complete = clean and await self._checkpoints.close_logs(self.logs())
+        self._writer.detach()
+        await self._tasks.in_thread(self._writer.close)
+        await self._tasks.in_thread(self._directory.close, clean=complete and self._writer.failure is None)
+
+    def _log_directories(self) -> list[tuple[str, TopicPartition | None]]:
+        found = []
+        for name in self._disk.list_dir(self.path):
+            if is_deleted_directory_name(name):
+                self._disk.remove_tree(f"{self.path}/{name}")
+            elif self._disk.is_dir(f"{self.path}/{name}"):
+                found.append((name, parse_log_directory_name(name)))
+        return found
+
+    def _load_log(self, topic_partition: TopicPartition, name: str) -> LoadedLog:
+        directory = f"{self.path}/{name}"
+        config = LogConfig()
+        checkpoints = self._checkpoints.of(topic_partition)
+        found = self._loader(topic_partition, directory, config).load(checkpoints)
+        topic_id = self._read_topic_id(directory)
+        self._logs[topic_partition] = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
+        return found
+
+    def _loader(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
+        return LogLoader(topic_partition, directory, config, self._disk, self._writer, self._clock.now_ms())
+
+    def _create(self, directory: str, topic_id: UUID, loader: LogLoader) -> LoadedLog:
+        self._disk.make_dirs([directory])
+        self._disk.write(f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        return loader.load(Checkpoints(was_clean=True))
+
+    def _read_topic_id(self, directory: str) -> UUID:
+        path = f"{directory}/{PARTITION_METADATA}"
+        try:
+            return parse_partition_metadata(self._disk.read_bytes(path))
+        except FileNotFoundError:
+            return UNKNOWN_TOPIC_ID
+        except InvalidInputError as error:
+            logger.warning("%s is not used: %s", path, error)
+            return UNKNOWN_TOPIC_ID
+
+    def _require_online(self) -> None:
+        if self._writer.failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {self._writer.failure}")
+
+    def _fail(self, error: OSError) -> None:
+        logger.error("data directory %s is offline: %s", self.path, error)
+        if self.on_failure is not None:
+            self.on_failure(error)

@@ -1,0 +1,20 @@
+"""What a read of the log gives."""
+
+from dataclasses import dataclass
+
+from ottla.network.file_slice import FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class LogReadResult:
+    """Pieces of segment files that together hold batches from the wanted offset on.
+
+    The first batch may begin before the offset that was asked for, the last may be cut off: readers skip the one and
+    drop the other, as the protocol asks of them. The files stay open for as long as the slices live.
+    """
+
+    slices: tuple[FileSlice, ...]
+    total_bytes: int
+
+
+NOTHING_READ = LogReadResult((), 0)

@@ -1,0 +1,155 @@
+"""Putting a log right after its broker stopped without closing it.
+
+What lies below the recovery point was on disk and is not looked at. From there on every batch is read; at the first bad
+byte the log ends: the file is cut there and later segments go. What was acknowledged as durable is below that by
+construction, unless the disk itself lost it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import BatchInfo
+from ottla.runtime.disk import Disk
+from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
+from ottla.storage.file_names import INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.open_file import OpenFile
+from ottla.storage.segment_indexer import SegmentIndexer
+from ottla.storage.segment_recovery import index_batches, walk_segment
+from ottla.storage.time_index import TimeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class CutTail:
+    """What recovery took away: everything from `offset` on, `cut_bytes` in all, and why."""
+
+    topic_partition: TopicPartition
+    offset: int
+    cut_bytes: int
+    removed_segments: int
+    reason: str
+
+    def __str__(self) -> str:
+        segments = f" with {self.removed_segments} later segments" if self.removed_segments else ""
+        return f"{self.topic_partition}: cut {self.cut_bytes} bytes{segments} at offset {self.offset}: {self.reason}"
+
+
+class LogRecovery:
+    """Recovers the segments of one log, in place. BLOCKING."""
+
+    __slots__ = ("_disk", "_interval_bytes", "_on_batch", "_topic_partition", "scanned_bytes")
+
+    def __init__(
+        self,
+        disk: Disk,
+        topic_partition: TopicPartition,
+        interval_bytes: int,
+        on_batch: Callable[[BatchInfo], None],
+    ) -> None:
+        """`on_batch` is called for every batch that was read again and found good."""
+        self._disk = disk
+        self._topic_partition = topic_partition
+        self._interval_bytes = interval_bytes
+        self._on_batch = on_batch
+        self.scanned_bytes = 0
+
+    def recover(self, segments: list[LogSegment], recovery_point: int | None) -> CutTail | None:
+        """Check `segments` from the recovery point on; those that go are removed from the list.
+
+        Without a recovery point all of them are checked, and offsets may be missing between two, as after compaction.
+        Indexes of what was checked are made anew where they differ; records are made durable.
+        """
+        point = segments[0].base_offset if recovery_point is None else recovery_point
+        first = max((i for i, segment in enumerate(segments) if segment.base_offset <= point), default=0)
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            is_last = index + 1 == len(segments)
+            end_offset, cut_bytes, reason = self._recover_segment(segment, point)
+            if reason is None and recovery_point is not None:
+                if is_last and end_offset < recovery_point:
+                    reason = f"the log ends here although it was on disk up to offset {recovery_point}"
+                elif not is_last and end_offset < segments[index + 1].base_offset > recovery_point:
+                    reason = f"the next segment begins at offset {segments[index + 1].base_offset}"
+            if reason is not None:
+                return self._cut(segments, index, end_offset, cut_bytes, reason)
+        return None
+
+    def rebuild_indexes(self, segment: LogSegment) -> None:
+        """Make the indexes of a closed segment again from its batches."""
+        indexer = _new_indexer(segment)
+        file = OpenFile(self._disk, segment.log_path)
+        on_batch = index_batches(indexer, self._interval_bytes, _ignore)
+        walk_segment(file, segment.size, segment.base_offset, 0, on_batch, check_crc=False)
+        self.scanned_bytes += segment.size
+        indexer.complete()
+        self._write_indexes(segment, indexer)
+
+    def _recover_segment(self, segment: LogSegment, point: int) -> tuple[int, int, str | None]:
+        """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why."""
+        indexer, position = self._trusted_indexes(segment, point)
+        file = OpenFile(self._disk, segment.log_path)
+        on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
+        walk = walk_segment(file, segment.size, segment.base_offset, position, on_batch)
+        self.scanned_bytes += walk.position - position
+        cut_bytes = segment.size - walk.position
+        if cut_bytes:
+            self._disk.truncate(segment.log_path, walk.position)
+            segment.size = walk.position
+        if cut_bytes or walk.end_offset > point:
+            self._disk.sync_file(segment.log_path)
+        indexer.complete()
+        self._write_indexes(segment, indexer)
+        return walk.end_offset, cut_bytes, walk.reason
+
+    def _trusted_indexes(self, segment: LogSegment, point: int) -> tuple[SegmentIndexer, int]:
+        """An indexer with the entries that are sound and below `point`, and the position of the last of them."""
+        nothing = _new_indexer(segment), 0
+        index_path, time_index_path = segment.path(INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)
+        if point <= segment.base_offset or not (self._disk.exists(index_path) and self._disk.exists(time_index_path)):
+            return nothing
+        offset_index = OffsetIndex(segment.base_offset, self._disk.read_bytes(index_path), growing=True)
+        offset_index.truncate_to_sound(segment.size)
+        offset_index.truncate_to(point)
+        time_index = TimeIndex(segment.base_offset, self._disk.read_bytes(time_index_path), growing=True)
+        time_index.truncate_to_sound()
+        if not len(offset_index) or not len(time_index):
+            return nothing
+        last = offset_index[-1]
+        time_index.truncate_to(last.offset + 1)
+        try:
+            batch = next(scan_batches(OpenFile(self._disk, segment.log_path), last.position, segment.size), None)
+        except CorruptSegmentError:
+            return nothing
+        if batch is None or batch.last_offset != last.offset:
+            return nothing
+        return SegmentIndexer(offset_index, time_index), last.position
+
+    def _cut(self, segments: list[LogSegment], index: int, end_offset: int, cut_bytes: int, reason: str) -> CutTail:
+        later = segments[index + 1 :]
+        for segment in later:
+            cut_bytes += segment.size
+            for suffix in SEGMENT_SUFFIXES:
+                self._disk.remove(segment.path(suffix))
+        del segments[index + 1 :]
+        self._disk.sync_dir(segments[index].directory)
+        return CutTail(self._topic_partition, end_offset, cut_bytes, len(later), reason)
+
+    def _write_indexes(self, segment: LogSegment, indexer: SegmentIndexer) -> None:
+        for suffix, content in (
+            (INDEX_SUFFIX, indexer.offset_index.to_bytes()),
+            (TIME_INDEX_SUFFIX, indexer.time_index.to_bytes()),
+        ):
+            path = segment.path(suffix)
+            if not self._disk.exists(path) or self._disk.read_bytes(path) != content:
+                self._disk.write_atomic(path, content)
+
+
+def _new_indexer(segment: LogSegment) -> SegmentIndexer:
+    base_offset = segment.base_offset
+    return SegmentIndexer(OffsetIndex(base_offset, growing=True), TimeIndex(base_offset, growing=True))
+
+
+def _ignore(batch: BatchInfo) -> None:
+    del batch

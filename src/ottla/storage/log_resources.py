@@ -1,0 +1,30 @@
+"""What the logs of one data directory share."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar
+
+from ottla.runtime.disk import Disk
+from ottla.storage.index_cache import IndexCache
+from ottla.storage.log_writer import LogWriter
+from ottla.storage.open_file import OpenFiles
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Runs a function that may block in another thread: `Tasks.in_thread`."""
+
+    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogResources:
+    """The doors to disk and threads, and the caches with their limits."""
+
+    disk: Disk
+    writer: LogWriter
+    files: OpenFiles
+    indexes: IndexCache
+    in_thread: InThread

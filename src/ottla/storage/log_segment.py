@@ -1,0 +1,102 @@
+"""One segment of a log: a file of batches, and where to find an offset or a time in it.
+
+                     base 368769                                       next segment's base 737337
+.log        [368769..368810][368811..369001][369002..369002] ... [737101..737336]
+.index      (41, 0)                         (233, 16390)     ...      last offset of a batch and its position
+.timeindex  (1700000000123, 41)             (1700000000345, 232) ...  greatest timestamp so far and the offset it had
+"""
+
+from ottla.storage.batch_scan import scan_batches
+from ottla.storage.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_file_name,
+)
+from ottla.storage.index_cache import IndexCache
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.open_file import OpenFiles
+from ottla.storage.recent_batches import RecentBatches
+from ottla.storage.time_index import TimeIndex, TimestampOffset
+
+
+class LogSegment:
+    """The reading side of a segment; `SegmentAppender` is the other one while the segment is the newest.
+
+    `size` counts every byte accepted, which for the newest segment may not be in the file yet. Indexes and `recent` are
+    kept in memory only while it is the newest; `largest_timestamp` once it is known.
+    """
+
+    __slots__ = (
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "directory",
+        "largest_timestamp",
+        "recent",
+        "size",
+    )
+
+    def __init__(self, directory: str, base_offset: int, size: int = 0) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.largest_timestamp: TimestampOffset | None = None
+        self.recent: RecentBatches | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+
+    @property
+    def log_path(self) -> str:
+        """The file of batches."""
+        return self.path(LOG_SUFFIX)
+
+    def path(self, suffix: str) -> str:
+        """The segment's file of a kind."""
+        return f"{self.directory}/{offset_file_name(self.base_offset, suffix)}"
+
+    def keep_in_memory(self, offset_index: OffsetIndex, time_index: TimeIndex, recent: RecentBatches) -> None:
+        """The segment grows: its indexes are in memory and ahead of their files."""
+        self._offset_index, self._time_index, self.recent = offset_index, time_index, recent
+
+    def release_memory(self) -> None:
+        """The segment is closed: its indexes are complete in their files."""
+        self._offset_index = self._time_index = self.recent = None
+
+    def offset_index(self, indexes: IndexCache) -> OffsetIndex:
+        """The offset index. Raises OSError when it has to be read and cannot be."""
+        return self._offset_index or indexes.offset_index(self.path(INDEX_SUFFIX), self.base_offset, self.size)
+
+    def time_index(self, indexes: IndexCache) -> TimeIndex:
+        """The time index. Raises OSError when it has to be read and cannot be."""
+        return self._time_index or indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+
+    def find_batch(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> tuple[int, int] | None:
+        """Position and size of the first batch that ends at or after `offset`, among those before position `end`."""
+        if self.recent is not None:
+            found = self.recent.containing(offset)
+            if found is not None:
+                return found if found[0] < end else None
+        start = self.offset_index(indexes).lookup(offset).position
+        for batch in scan_batches(files.get(self.log_path), start, end):
+            if batch.last_offset >= offset:
+                return batch.position, batch.size
+        return None
+
+    def position_from(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> int:
+        """Where the first batch that starts at or after `offset` lies; `end` when none does before it."""
+        if self.recent is not None:
+            position = self.recent.position_from(offset)
+            if position is not None:
+                return min(position, end)
+        start = self.offset_index(indexes).lookup(offset - 1).position
+        for batch in scan_batches(files.get(self.log_path), start, end):
+            if batch.base_offset >= offset:
+                return batch.position
+        return end
+
+    def max_timestamp(self, indexes: IndexCache) -> TimestampOffset:
+        """The greatest timestamp and the last offset of its batch; (-1, base offset) without. May read the index."""
+        if self.largest_timestamp is None:
+            self.largest_timestamp = self.time_index(indexes).last
+        return self.largest_timestamp

@@ -1,0 +1,117 @@
+"""The segments of a log, oldest first, and reading across them.
+
+base offsets   0        368769      737337
+               [ closed ][ closed ][ newest .......... ]
+                                      ^        ^       ^ accepted, queued for the log I/O thread
+                                      flushed  written
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.network.file_slice import FileSlice
+from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
+
+
+class LogEnd(NamedTuple):
+    """How far something got: the next offset, and the position at which it lies in its segment."""
+
+    offset: int
+    position: int
+
+
+class LogSegments:
+    """The segments of one log, at least one. Belongs to the event loop."""
+
+    __slots__ = ("_base_offsets", "_resources", "_segments", "flushed", "written")
+
+    def __init__(self, segments: Sequence[LogSegment], end_offset: int, resources: LogResources) -> None:
+        """`segments` end at `end_offset` and are on disk."""
+        self._segments = list(segments)
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self._resources = resources
+        self.written = self.flushed = LogEnd(end_offset, segments[-1].size)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(tuple(self._segments))
+
+    def __getitem__(self, index: int) -> LogSegment:
+        return self._segments[index]
+
+    @property
+    def newest(self) -> LogSegment:
+        """The segment that grows."""
+        return self._segments[-1]
+
+    def append(self, segment: LogSegment) -> None:
+        """A new newest segment."""
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+
+    def remove_oldest(self, count: int) -> list[LogSegment]:
+        """Take `count` segments away, not the newest; returns them."""
+        assert count < len(self._segments), "a log always has a segment to append to"
+        removed = self._segments[:count]
+        del self._segments[:count]
+        del self._base_offsets[:count]
+        return removed
+
+    def end_offset(self, index: int, log_end_offset: int) -> int:
+        """The offset after a segment: the next one's base, or the log end."""
+        return self._base_offsets[index + 1] if index + 1 < len(self._segments) else log_end_offset
+
+    def written_sizes(self) -> list[int]:
+        """How many bytes of each segment are in its file."""
+        return [self._end_position(index, self.written.offset) for index in range(len(self._segments))]
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> LogReadResult:
+        """File slices from the batch that contains `offset` up to `end_offset`, which is not above the written end.
+
+        Raises OSError, CorruptSegmentError.
+        """
+        files, indexes = self._resources.files, self._resources.indexes
+        slices: list[FileSlice] = []
+        total = 0
+        for index in range(max(0, bisect_right(self._base_offsets, offset) - 1), len(self._segments)):
+            segment = self._segments[index]
+            if segment.base_offset >= end_offset or (slices and total >= max_bytes):
+                break
+            end = self._end_position(index, end_offset)
+            start, first_size = 0, 0
+            if not slices:
+                found = segment.find_batch(offset, end, files, indexes)
+                if found is None:
+                    continue
+                start, first_size = found
+            size = min(end - start, max_bytes - total)
+            if min_one_batch and size < first_size:
+                size = first_size
+            if size > 0:
+                file = files.get(segment.log_path)
+                slices.append(FileSlice(file.fd, start, size, file))
+                total += size
+            if size < end - start:
+                break
+        return LogReadResult(tuple(slices), total) if slices else NOTHING_READ
+
+    def _end_position(self, index: int, end_offset: int) -> int:
+        """Where, in a segment, the batches below `end_offset` end; `end_offset` is not above the written end."""
+        segment = self._segments[index]
+        if segment.base_offset >= end_offset:
+            return 0
+        next_base = self._base_offsets[index + 1] if index + 1 < len(self._segments) else None
+        if next_base is not None and next_base <= end_offset:
+            return segment.size
+        if end_offset == self.flushed.offset:
+            return self.flushed.position
+        if end_offset == self.written.offset:
+            return self.written.position
+        is_whole = next_base is not None and next_base <= self.written.offset
+        end = segment.size if is_whole else self.written.position
+        return segment.position_from(end_offset, end, self._resources.files, self._resources.indexes)

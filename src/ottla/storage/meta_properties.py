@@ -1,0 +1,41 @@
+"""`meta.properties`: whose data directory this is.
+
+version=1
+cluster.id=4L6g3nShT-eMCtK--X86sw
+node.id=1
+directory.id=oS3kqpEUQjSIdl9u8qZ_sg        made once, with the directory (KIP-858)
+"""
+
+from dataclasses import dataclass
+
+from ottla.model.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """The identity of a data directory."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def format_meta_properties(properties: MetaProperties) -> bytes:
+    """The content of the file."""
+    return (
+        f"version=1\ncluster.id={properties.cluster_id}\nnode.id={properties.node_id}\n"
+        f"directory.id={properties.directory_id}\n"
+    ).encode()
+
+
+def parse_meta_properties(data: bytes) -> MetaProperties:
+    """What a file says; comments are passed over. Raises InvalidInputError."""
+    try:
+        lines = (line.strip() for line in data.decode().splitlines())
+        fields = dict(line.split("=", 1) for line in lines if line and not line.startswith(("#", "!")))
+        if fields["version"] not in ("0", "1"):
+            raise InvalidInputError(f"meta.properties version {fields['version']} is not known")
+        node_id = fields["node.id"] if "node.id" in fields else fields["broker.id"]
+        return MetaProperties(fields["cluster.id"], int(node_id), fields.get("directory.id", ""))
+    except (KeyError, ValueError) as error:
+        raise InvalidInputError(f"not a meta.properties file: {error}") from error

@@ -1,0 +1,99 @@
+"""The sparse offset index of a segment: which batch lies where.
+
+    .index    8 bytes an entry, big-endian: offset relative to the segment's base (int32), position in the .log (int32)
+
+    base 100   (7, 0) (19, 4310) (42, 8925)
+               offset 107 ends the batch at 0, 119 the one at 4310, 142 the one at 8925
+
+An entry holds the last offset of the batch that starts at its position, and comes once per `index.interval.bytes`, so a
+look-up gives a place at or before the wanted batch and the rest is a short scan. Offsets and positions grow strictly.
+"""
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import Final, NamedTuple
+
+_ENTRY: Final = Struct(">ii")
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+
+
+class OffsetPosition(NamedTuple):
+    """An offset and where it lies, in bytes from the start of the segment."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex:
+    """The entries of one segment in memory, exactly as they are in the file."""
+
+    ENTRY_BYTES: Final = _ENTRY.size
+
+    __slots__ = ("_base_offset", "_entries")
+
+    def __init__(self, base_offset: int, entries: bytes | bytearray = b"", *, growing: bool = False) -> None:
+        """`entries` is the content of the file; `growing` if more will be appended."""
+        self._base_offset = base_offset
+        self._entries = bytearray(entries) if growing else entries
+
+    def __len__(self) -> int:
+        return len(self._entries) // _ENTRY.size
+
+    def __getitem__(self, index: int) -> OffsetPosition:
+        if index < 0:
+            index += len(self)
+        relative_offset, position = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)
+        return OffsetPosition(self._base_offset + relative_offset, position)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self._entries)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`; the start of the segment when there is none."""
+        index = bisect_right(range(len(self)), offset - self._base_offset, key=self._relative_offset)
+        return self[index - 1] if index else OffsetPosition(self._base_offset, 0)
+
+    def append(self, offset: int, position: int) -> bytes:
+        """Add an entry and return its bytes, which go to the end of the file."""
+        assert isinstance(self._entries, bytearray)
+        entry = _ENTRY.pack(offset - self._base_offset, position)
+        self._entries += entry
+        return entry
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the entries below `offset`."""
+        count = bisect_left(range(len(self)), offset - self._base_offset, key=self._relative_offset)
+        self._entries = self._entries[: count * _ENTRY.size]
+
+    def looks_sound(self, log_size: int) -> bool:
+        """A look at the last entry: whole, not before the first, inside a log of `log_size` bytes."""
+        if len(self._entries) % _ENTRY.size:
+            return False
+        if not self._entries:
+            return True
+        first, last = self[0], self[-1]
+        grows = len(self) == 1 or (first.offset < last.offset and first.position < last.position)
+        return grows and first.offset >= self._base_offset and 0 <= last.position < log_size
+
+    def truncate_to_sound(self, log_size: int) -> None:
+        """Keep the entries up to the first that cannot be right: not growing, or beyond a log of `log_size` bytes."""
+        previous_offset, previous_position = -1, -1
+        for index, (relative_offset, position) in enumerate(_ENTRY.iter_unpack(self._whole_entries())):
+            if relative_offset <= previous_offset or position <= previous_position or position >= log_size:
+                self._entries = self._entries[: index * _ENTRY.size]
+                return
+            previous_offset, previous_position = relative_offset, position
+        self._entries = self._entries[: len(self) * _ENTRY.size]
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        return bytes(self._entries)
+
+    def _whole_entries(self) -> bytes:
+        return bytes(self._entries[: len(self) * _ENTRY.size])
+
+    def _relative_offset(self, index: int) -> int:
+        relative_offset: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0]
+        return relative_offset

@@ -1,0 +1,160 @@
+"""The writing side of the newest segment: positions, index entries, and when the segment is full."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.native import BatchInfo
+from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_io import CLOSED, SYNC, Completion
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.log_writer import LogWriter
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.storage.recent_batches import RecentBatches
+from ottla.storage.segment_indexer import SegmentIndexer
+from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
+
+_NO_HANDLE: Final = 0
+
+
+class SegmentAppender:
+    """Appends to one segment through the log I/O thread; never blocks.
+
+    Index entries are written without a sync, by the same thread and before the batches of a later append: after a crash
+    what is missing of them is made again from the log.
+    """
+
+    __slots__ = (
+        "_created_ms",
+        "_first_timestamp",
+        "_index_handle",
+        "_indexer",
+        "_log_handle",
+        "_recent",
+        "_time_index_handle",
+        "_writer",
+        "segment",
+    )
+
+    def __init__(
+        self,
+        segment: LogSegment,
+        writer: LogWriter,
+        *,
+        created_ms: int,
+        first_timestamp: int = NO_TIMESTAMP,
+        indexer: SegmentIndexer | None = None,
+    ) -> None:
+        """Go on where the segment ends; `first_timestamp` is its first batch's, `indexer` knows its indexes."""
+        if indexer is None:
+            base_offset = segment.base_offset
+            indexer = SegmentIndexer(OffsetIndex(base_offset, growing=True), TimeIndex(base_offset, growing=True))
+        self.segment = segment
+        self._writer = writer
+        self._created_ms = created_ms
+        self._first_timestamp = first_timestamp
+        self._indexer = indexer
+        self._recent = RecentBatches(segment.size)
+        self._log_handle = self._index_handle = self._time_index_handle = _NO_HANDLE
+        segment.largest_timestamp = indexer.max_timestamp
+        segment.keep_in_memory(indexer.offset_index, indexer.time_index, self._recent)
+
+    def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether an append of `size` bytes up to `last_offset` needs a new segment: full, old, or out of index.
+
+        Age is Kafka's: from the timestamp of the first batch to that of the new one; without timestamps, by the clock.
+        """
+        segment = self.segment
+        if segment.size == 0:
+            return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        has_time = self._first_timestamp >= 0
+        age_ms = max_timestamp - self._first_timestamp if has_time else now_ms - self._created_ms
+        indexer = self._indexer
+        return (
+            segment.size + size > config.segment_bytes
+            or age_ms > config.segment_ms
+            or indexer.offset_index.size + OffsetIndex.ENTRY_BYTES > config.segment_index_bytes
+            or indexer.time_index.size + 2 * TimeIndex.ENTRY_BYTES > config.segment_index_bytes
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def append(
+        self,
+        records: memoryview,
+        batches: Sequence[BatchInfo],
+        first_offset: int,
+        config: LogConfig,
+        log_append_time_ms: int,
+        token: Completion,
+        flags: int,
+    ) -> None:
+        """Queue `records`, whose `batches` got consecutive offsets from `first_offset`."""
+        if not self._log_handle:
+            self.open()
+        segment, indexer = self.segment, self._indexer
+        start = position = segment.size
+        offset = first_offset
+        for batch in batches:
+            size = batch.size
+            last_offset = offset + batch.last_offset_delta
+            timestamp = batch.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
+            if position == 0:
+                self._first_timestamp = timestamp
+            entry, time_entry = indexer.add(position, size, last_offset, timestamp, config.index_interval_bytes)
+            if entry:
+                self._write_entries(entry, time_entry)
+            self._recent.add(offset, size)
+            position += size
+            offset = last_offset + 1
+        segment.size = position
+        segment.largest_timestamp = indexer.max_timestamp
+        self._writer.append(self._log_handle, start, records, token, flags)
+
+    def open(self) -> None:
+        """Have the thread make or open the files; otherwise the first append does."""
+        segment, writer = self.segment, self._writer
+        self._log_handle = writer.create(segment.log_path)
+        self._index_handle = writer.create(segment.path(INDEX_SUFFIX))
+        self._time_index_handle = writer.create(segment.path(TIME_INDEX_SUFFIX))
+
+    def sync(self, token: Completion) -> None:
+        """Make the records durable; completes as SYNC."""
+        if not self._log_handle:
+            self.open()
+        self._writer.sync(self._log_handle, token)
+
+    def close(self, token: Completion) -> None:
+        """The segment is full, or the log closes: complete its time index and make all its files durable.
+
+        `token` completes as SYNC when all of them are, at once if nothing was appended.
+        """
+        if not self._log_handle:
+            token.completed(SYNC, 0)
+            return
+        self._write_entries(b"", self._indexer.complete())
+        self._writer.sync(self._log_handle)
+        self._writer.sync(self._index_handle)
+        self._writer.sync(self._time_index_handle, token)
+        self._close_handles(None)
+
+    def abandon(self, token: Completion) -> None:
+        """Let go of the files; `token` completes as CLOSED when the thread will not touch them again."""
+        if self._log_handle:
+            self._close_handles(token)
+        else:
+            token.completed(CLOSED, 0)
+
+    def _close_handles(self, token: Completion | None) -> None:
+        self._writer.close_handle(self._log_handle)
+        self._writer.close_handle(self._index_handle)
+        self._writer.close_handle(self._time_index_handle, token)
+        self._log_handle = self._index_handle = self._time_index_handle = _NO_HANDLE
+
+    def _write_entries(self, offset_entry: bytes, time_entry: bytes) -> None:
+        writer, indexer = self._writer, self._indexer
+        if offset_entry:
+            end = indexer.offset_index.size
+            writer.append(self._index_handle, end - len(offset_entry), offset_entry, None, 0)
+        if time_entry:
+            end = indexer.time_index.size
+            writer.append(self._time_index_handle, end - len(time_entry), time_entry, None, 0)

@@ -1,0 +1,65 @@
+"""Deleting files so that whoever still reads them can finish: renamed first, removed some time later."""
+
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Final
+
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.storage.file_names import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
+
+logger: Final = logging.getLogger(__name__)
+
+
+class SegmentRemoval:
+    """Removes segments and whole logs. Belongs to the event loop. What a crash leaves is removed at the next start."""
+
+    __slots__ = ("_resources", "_tasks", "_timer")
+
+    def __init__(self, resources: LogResources, timer: Timer, tasks: Tasks) -> None:
+        self._resources = resources
+        self._timer = timer
+        self._tasks = tasks
+
+    def forget(self, segments: Iterable[LogSegment]) -> None:
+        """Drop what is cached of segments."""
+        for segment in segments:
+            self._resources.files.forget(segment.log_path)
+            for suffix in SEGMENT_SUFFIXES:
+                self._resources.indexes.forget(segment.path(suffix))
+
+    async def remove(self, segments: list[LogSegment], delay_ms: int) -> None:
+        """Rename the files of segments now and remove them after `delay_ms`. Raises OSError."""
+        self.forget(segments)
+        renamed = await self._tasks.in_thread(self._rename, segments)
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(renamed)))
+
+    def remove_tree_later(self, path: str, delay_ms: int) -> None:
+        """Remove a directory after `delay_ms`."""
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_tree(path)))
+
+    def _in_background(self, removal: Coroutine[None, None, None]) -> None:
+        self._tasks.spawn(removal, "remove deleted files")
+
+    def _rename(self, segments: list[LogSegment]) -> list[str]:
+        disk = self._resources.disk
+        renamed = []
+        for segment in segments:
+            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+                path = segment.path(suffix)
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED_SUFFIX)
+                    renamed.append(path + DELETED_SUFFIX)
+        return renamed
+
+    async def _remove_files(self, paths: list[str]) -> None:
+        for path in paths:
+            await self._tasks.in_thread(self._resources.disk.remove, path)
+
+    async def _remove_tree(self, path: str) -> None:
+        try:
+            await self._tasks.in_thread(self._resources.disk.remove_tree, path)
+        except OSError as error:
+            logger.warning("%s could not be removed: %s", path, error)
