@@ -1,6 +1,5 @@
 """The settings a broker was started with: what is said in a file or on the command line, checked, over the defaults."""
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -132,6 +131,8 @@ def _refusal(name: str, text: str) -> str:
     reason = refused_reason(name)
     if reason is not None:
         return f"{name}={text!r} is not supported: {reason}"
+    import difflib  # only who makes a mistake waits for it
+
     similar = difflib.get_close_matches(name, BROKER_SETTINGS, n=1)
     hint = f"; did you mean {similar[0]}?" if similar else ""
     return f"{name} is not a broker setting{hint}"

@@ -1,0 +1,76 @@
+import pytest
+
+from ottla.broker.config_entry import ConfigSource
+from ottla.broker.configs import ConfigService
+from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
+from ottla.model.broker_setting_table import BROKER_SETTINGS
+from ottla.model.topic_settings import TOPIC_SETTINGS
+
+BROKER = ConfigResource(ConfigResourceType.BROKER, "1")
+
+
+def setting(resource, name, value):
+    operation = AlterOperation.DELETE if value is None else AlterOperation.SET
+    return [ResourceAlteration(resource, [Alteration(name, operation, value)])]
+
+
+@pytest.fixture
+async def controller(start_controller):
+    controller, _ = await start_controller({"log.retention.minutes": "2"})
+    await controller.create_topics([NewTopic("a"), NewTopic("b", configs={"retention.ms": "7"})])
+    return controller
+
+
+@pytest.fixture
+def configs(controller):
+    return ConfigService(controller, controller._settings)
+
+
+async def test_the_nearest_value_holds(configs):
+    assert configs.topic_settings("a")["retention.ms"] == "120000"
+    assert configs.topic_settings("b")["retention.ms"] == "7"
+    await configs.alter(setting(ALL_BROKERS, "log.retention.ms", "5"))
+    assert configs.topic_settings("a")["retention.ms"] == "5"
+    await configs.alter(setting(BROKER, "log.retention.ms", "6"))
+    assert configs.topic_settings("a")["retention.ms"] == "6"
+    assert configs.topic_settings("b")["retention.ms"] == "7"
+
+
+async def test_the_described_value_is_the_one_that_holds(configs):
+    await configs.alter(setting(BROKER, "log.retention.ms", "6"))
+    for topic in ("a", "b"):
+        described = {entry.name: entry.value for entry in configs.describe(topic_resource(topic), None)}
+        assert described == configs.topic_settings(topic)
+
+
+async def test_every_setting_is_described(configs):
+    assert [entry.name for entry in configs.describe(topic_resource("a"), None)] == list(TOPIC_SETTINGS)
+    assert [entry.name for entry in configs.describe(BROKER, None)] == list(BROKER_SETTINGS)
+
+
+async def test_the_source_of_a_value_is_that_of_its_first_synonym(configs):
+    entries = {entry.name: entry for entry in configs.describe(topic_resource("a"), None)}
+    assert entries["retention.ms"].source == ConfigSource.STATIC_BROKER
+    assert [each.name for each in entries["retention.ms"].synonyms] == ["log.retention.minutes", "log.retention.hours"]
+    assert entries["segment.ms"].source == ConfigSource.DEFAULT
+
+
+async def test_only_logs_whose_settings_may_have_changed_are_told(controller, configs):
+    told = []
+    controller.publisher.subscribe(
+        lambda image, delta: told.append({topic.name for topic in configs.topics_with_changed_settings(image, delta)})
+    )
+    await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
+    await configs.alter(setting(ALL_BROKERS, "log.retention.ms", "1"))
+    await controller.create_topics([NewTopic("new", configs={"retention.ms": "1"})])
+    await controller.delete_topics(["b"])
+    assert told == [{"a"}, {"a", "b"}, set(), set()]
+
+
+async def test_a_subscriber_sees_the_settings_of_the_image_it_is_given(controller, configs):
+    seen = []
+    controller.publisher.subscribe(lambda image, delta: seen.append(configs.topic_settings("a", image)["retention.ms"]))
+    await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
+    assert seen == ["1"]

@@ -1,0 +1,63 @@
+"""The Kafka door's admin APIs over a real controller, without sockets: every answer goes through its wire form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.broker.cluster import ClusterView
+from ottla.broker.configs import ConfigService
+from ottla.broker.topics import TopicService
+from ottla.gateways.kafka.api import Api
+from ottla.metadata.controller.controller import BrokerAddress, Controller
+from ottla.metadata.controller.producer_ids import ProducerIdAllocator
+from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.store.embedded import EmbeddedStore
+from ottla.model.broker_settings import BrokerSettings
+from ottla.network.address import Address
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.tasks import Tasks
+
+
+class AdminDoor:
+    """Has what a broker gives to the handlers of these APIs."""
+
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+        self.settings = BrokerSettings(settings or {})
+        self.tasks = Tasks()
+        self.controller = Controller(EmbeddedStore(directory), self.settings, SeededRng(0), self.tasks)
+        self.topics = TopicService(self.controller, self.settings)
+        self.configs = ConfigService(self.controller, self.settings)
+        self.cluster = ClusterView(self.settings, lambda: self.image)
+        self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
+        self.reached_at = Address("broker.example", 19092)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    async def open(self) -> AdminDoor:
+        await self.controller.start(BrokerAddress(None, 9092))
+        return self
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.controller.close()
+
+    async def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
+        """Send a request in a version, the newest unless told; the answer as the client decodes it."""
+        version = api.max_version if version is None else version
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        ctx = SimpleNamespace(
+            api_version=version,
+            broker=self,
+            connection=SimpleNamespace(local=self.reached_at, peer=Address("127.0.0.1", 50000)),
+            respond=answered.set_result,
+        )
+        result = api.handle(ctx, type(request).decode(version, request.encode(version)))
+        if asyncio.iscoroutine(result):
+            result = await result
+        response = result if result is not None else await answered
+        return type(response).decode(version, response.encode(version))

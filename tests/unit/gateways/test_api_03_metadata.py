@@ -1,0 +1,154 @@
+from uuid import UUID
+
+import pytest
+
+from ottla.gateways.kafka.api_03_metadata import API
+from ottla.gateways.kafka.topic_entries import TopicEntries
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.delta import apply_records
+from ottla.metadata.records import BrokerRemovedRecord
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+VERSIONS = range(API.min_version, API.max_version + 1)
+
+
+def named(*names, **fields):
+    return MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names), **fields)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_version_tells_brokers_topics_and_partitions(door, version):
+    await door.topics.create([NewTopic("a", 2)])
+    answer = await door.ask(API, named("a"), version)
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "broker.example", 19092)]
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name) == (ErrorCode.NONE, "a")
+    partitions = [
+        (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes) for each in topic.partitions
+    ]
+    assert partitions == [(0, 1, (1,), (1,)), (1, 1, (1,), (1,))]
+    if version >= 1:
+        assert answer.controller_id == 1
+    if version >= 2:
+        assert answer.cluster_id == door.image.cluster_id
+    if version >= 10:
+        assert topic.topic_id == door.image.topic("a").topic_id
+
+
+async def test_null_asks_for_all_topics_sorted_and_an_empty_list_for_none(door):
+    await door.topics.create([NewTopic(name) for name in ("b", "a", "__consumer_offsets")])
+    everything = await door.ask(API, MetadataRequest(topics=None))
+    assert [(topic.name, topic.is_internal) for topic in everything.topics] == [
+        ("__consumer_offsets", True),
+        ("a", False),
+        ("b", False),
+    ]
+    assert (await door.ask(API, MetadataRequest(topics=()))).topics == ()
+
+
+async def test_in_version_0_an_empty_list_asks_for_all(door):
+    await door.topics.create([NewTopic("a")])
+    assert [topic.name for topic in (await door.ask(API, MetadataRequest(topics=()), 0)).topics] == ["a"]
+
+
+async def test_a_missing_topic_is_created_when_both_sides_allow_it(open_door):
+    door = await open_door({"num.partitions": "3"})
+    (topic,) = (await door.ask(API, named("new"))).topics
+    assert (topic.error_code, len(topic.partitions)) == (ErrorCode.NONE, 3)
+    assert door.image.topic("new") is not None
+
+
+async def test_a_missing_topic_is_not_created_when_the_client_forbids_it(door):
+    (topic,) = (await door.ask(API, named("new", allow_auto_topic_creation=False))).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert door.image.topic("new") is None
+
+
+async def test_a_missing_topic_is_not_created_when_the_broker_forbids_it(open_door):
+    door = await open_door({"auto.create.topics.enable": "false"})
+    (topic,) = (await door.ask(API, named("new"))).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert door.image.topic("new") is None
+
+
+async def test_each_topic_has_its_own_error(open_door):
+    door = await open_door({"default.replication.factor": "2"})
+    answer = await door.ask(API, named("bad name", "new", "__transaction_state"))
+    assert {topic.name: topic.error_code for topic in answer.topics} == {
+        "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "new": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+async def test_the_offsets_topic_is_created_as_its_coordinator_needs_it(open_door):
+    door = await open_door({"offsets.topic.num.partitions": "4"})
+    (topic,) = (await door.ask(API, named("__consumer_offsets"))).topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 4)
+    assert door.configs.topic_settings("__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+async def test_a_topic_asked_for_twice_is_told_once(door):
+    await door.topics.create([NewTopic("a")])
+    assert len((await door.ask(API, named("a", "a"))).topics) == 1
+
+
+async def test_topics_are_found_by_id(door):
+    await door.topics.create([NewTopic("a")])
+    topic_id = door.image.topic("a").topic_id
+    request = MetadataRequest(
+        topics=(
+            MetadataRequestTopic(name=None, topic_id=topic_id),
+            MetadataRequestTopic(name=None, topic_id=UUID(int=99)),
+            MetadataRequestTopic(name=None),
+        )
+    )
+    answer = await door.ask(API, request)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("a", ErrorCode.NONE),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+        (None, ErrorCode.INVALID_REQUEST),
+    ]
+    assert answer.topics[1].topic_id == UUID(int=99)
+
+
+async def test_ids_before_their_version_are_refused(door):
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=None, topic_id=UUID(int=1)),))
+    (topic,) = (await door.ask(API, request, 11)).topics
+    assert topic.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_authorized_operations_are_told_only_when_asked_for(door):
+    await door.topics.create([NewTopic("a")])
+    plain = await door.ask(API, named("a"), 8)
+    assert plain.cluster_authorized_operations == plain.topics[0].topic_authorized_operations == -(2**31)
+    request = named("a", include_cluster_authorized_operations=True, include_topic_authorized_operations=True)
+    asked = await door.ask(API, request, 8)
+    assert asked.topics[0].topic_authorized_operations == 3576
+    assert asked.cluster_authorized_operations == 8096
+
+
+async def test_an_advertised_address_is_told_to_everybody(open_door):
+    door = await open_door({"advertised.listeners": "PLAINTEXT://kafka.example:9092", "broker.rack": "r1"})
+    (broker,) = (await door.ask(API, named())).brokers
+    assert (broker.host, broker.port, broker.rack) == ("kafka.example", 9092, "r1")
+
+
+async def test_a_partition_whose_broker_is_gone_has_no_leader(door):
+    await door.topics.create([NewTopic("a")])
+    image, _ = apply_records(door.image, [BrokerRemovedRecord(1)])
+    (partition,) = TopicEntries().entry(image, image.topic("a")).partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.offline_replicas == (1,)
+
+
+async def test_an_entry_is_made_once_until_its_topic_or_the_brokers_change(door):
+    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    entries = TopicEntries()
+    before = door.image
+    first = entries.entry(before, before.topic("a"))
+    await door.topics.delete(["b"])
+    assert entries.entry(door.image, door.image.topic("a")) is first
+    without_broker, _ = apply_records(before, [BrokerRemovedRecord(1)])
+    assert entries.entry(without_broker, before.topic("a")) is not first

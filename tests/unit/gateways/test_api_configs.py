@@ -1,0 +1,163 @@
+"""DescribeConfigs and IncrementalAlterConfigs."""
+
+import pytest
+
+from ottla.gateways.kafka import api_32_describe_configs, api_44_incremental_alter_configs
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+DESCRIBE, ALTER = api_32_describe_configs.API, api_44_incremental_alter_configs.API
+TOPIC, BROKER = 2, 4
+SET, DELETE = 0, 1
+
+
+async def describe(door, kind, name, keys=None, version=DESCRIBE.max_version, **fields):
+    request = DescribeConfigsRequest(resources=(DescribeConfigsResource(kind, name, keys),), **fields)
+    (result,) = (await door.ask(DESCRIBE, request, version)).results
+    return result
+
+
+async def alter(door, *resources, version=ALTER.max_version, validate_only=False):
+    request = IncrementalAlterConfigsRequest(
+        resources=tuple(
+            AlterConfigsResource(kind, name, tuple(AlterableConfig(*each) for each in configs))
+            for kind, name, configs in resources
+        ),
+        validate_only=validate_only,
+    )
+    answer = await door.ask(ALTER, request, version)
+    return {(each.resource_type, each.resource_name): each for each in answer.responses}
+
+
+@pytest.mark.parametrize("version", range(DESCRIBE.min_version, DESCRIBE.max_version + 1))
+async def test_every_version_describes_a_topic(door, version):
+    await door.topics.create([NewTopic("a", configs={"retention.ms": "5"})])
+    result = await describe(door, TOPIC, "a", version=version)
+    assert (result.error_code, result.resource_name) == (ErrorCode.NONE, "a")
+    configs = {config.name: config for config in result.configs}
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
+    assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)
+    assert not configs["retention.ms"].read_only
+    assert not any(config.is_sensitive for config in configs.values())
+    if version >= 3:
+        assert configs["retention.ms"].config_type == 5
+
+
+async def test_only_the_settings_asked_for_are_described(door):
+    await door.topics.create([NewTopic("a")])
+    result = await describe(door, TOPIC, "a", ("retention.ms", "no.such"))
+    assert [config.name for config in result.configs] == ["retention.ms"]
+    assert len((await describe(door, TOPIC, "a", ())).configs) > 10
+
+
+async def test_synonyms_are_told_in_the_order_in_which_they_hold(open_door):
+    door = await open_door({"log.retention.minutes": "3"})
+    await door.topics.create([NewTopic("a", configs={"retention.ms": "5"})])
+    await alter(door, (BROKER, "", [("log.retention.ms", SET, "9")]))
+    result = await describe(door, TOPIC, "a", ("retention.ms",), include_synonyms=True)
+    synonyms = [(each.name, each.value, each.source) for each in result.configs[0].synonyms]
+    assert synonyms == [
+        ("retention.ms", "5", 1),
+        ("log.retention.ms", "9", 3),
+        ("log.retention.minutes", "3", 4),
+        ("log.retention.hours", "168", 5),
+    ]
+
+
+async def test_synonyms_and_documentation_are_told_only_when_asked_for(door):
+    await door.topics.create([NewTopic("a")])
+    plain = await describe(door, TOPIC, "a", ("retention.ms",))
+    assert (plain.configs[0].synonyms, plain.configs[0].documentation) == ((), None)
+    asked = await describe(door, TOPIC, "a", ("retention.ms",), include_synonyms=True, include_documentation=True)
+    assert asked.configs[0].synonyms
+    assert "kept" in asked.configs[0].documentation
+
+
+async def test_a_broker_describes_itself(open_door):
+    door = await open_door({"num.partitions": "3", "node.id": "7"})
+    result = await describe(door, BROKER, "7", include_synonyms=True)
+    configs = {config.name: config for config in result.configs}
+    assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == ("3", 4)
+    assert configs["num.partitions"].read_only
+    assert [each.value for each in configs["num.partitions"].synonyms] == ["3", "1"]
+    assert not configs["log.retention.ms"].read_only
+    assert (configs["log.retention.ms"].value, configs["log.retention.ms"].config_source) == (None, 5)
+    assert configs["log.flush.before.ack"].value == "true"
+
+
+async def test_the_broker_without_a_number_has_only_what_was_set_for_all(door):
+    assert (await describe(door, BROKER, "")).configs == ()
+    await alter(door, (BROKER, "", [("log.retention.ms", SET, "9")]))
+    result = await describe(door, BROKER, "")
+    assert [(config.name, config.value, config.config_source) for config in result.configs] == [
+        ("log.retention.ms", "9", 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "x", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "9", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+async def test_a_resource_that_cannot_be_described_is_told_why(door, kind, name, code):
+    result = await describe(door, kind, name)
+    assert (result.error_code, result.resource_type, result.resource_name) == (code, kind, name)
+    assert result.error_message
+
+
+@pytest.mark.parametrize("version", range(ALTER.min_version, ALTER.max_version + 1))
+async def test_every_version_changes_settings(door, version):
+    await door.topics.create([NewTopic("a")])
+    responses = await alter(door, (TOPIC, "a", [("retention.ms", SET, "5")]), version=version)
+    assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
+    assert door.configs.topic_settings("a")["retention.ms"] == "5"
+    await alter(door, (TOPIC, "a", [("retention.ms", DELETE, None)]), version=version)
+    assert door.configs.topic_settings("a")["retention.ms"] == "604800000"
+
+
+async def test_each_resource_has_its_own_error(door):
+    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    responses = await alter(
+        door,
+        (TOPIC, "a", [("retention.ms", SET, "5")]),
+        (TOPIC, "b", [("retention.ms", SET, "x")]),
+        (TOPIC, "c", [("retention.ms", SET, "5")]),
+        (BROKER, "1", [("num.partitions", SET, "5")]),
+        (TOPIC, "d", [("retention.ms", 9, "5")]),
+        (99, "e", [("retention.ms", SET, "5")]),
+    )
+    assert {name: response.error_code for (_, name), response in responses.items()} == {
+        "a": ErrorCode.NONE,
+        "b": ErrorCode.INVALID_CONFIG,
+        "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "1": ErrorCode.INVALID_CONFIG,
+        "d": ErrorCode.INVALID_REQUEST,
+        "e": ErrorCode.UNSUPPORTED_VERSION,
+    }
+    assert door.configs.topic_settings("a")["retention.ms"] == "5"
+
+
+async def test_only_checking_changes_nothing(door):
+    await door.topics.create([NewTopic("a")])
+    responses = await alter(door, (TOPIC, "a", [("retention.ms", SET, "5")]), validate_only=True)
+    assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
+    assert door.configs.topic_settings("a")["retention.ms"] == "604800000"
+
+
+async def test_a_resource_named_twice_is_answered_once_with_an_error(door):
+    await door.topics.create([NewTopic("a")])
+    change = (TOPIC, "a", [("retention.ms", SET, "5")])
+    responses = await alter(door, change, change)
+    assert [response.error_code for response in responses.values()] == [ErrorCode.INVALID_REQUEST]
