@@ -1,4 +1,4 @@
-//! Reading the columns of rows that become records: several Arrow types for each, one way to get a cell.
+//! Columns of Arrow tables, each of one of several types, with one way to get a cell.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -7,7 +7,7 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, Int32Array, LargeBinaryArray, LargeStringArray,
-    StringArray, StringViewArray, StructArray,
+    StringArray, StringViewArray,
 };
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, TimeUnit};
@@ -167,152 +167,7 @@ impl<'a> TimeColumn<'a> {
     }
 }
 
-/// A column of lists of (key, value), which may be absent.
-pub enum HeadersColumn<'a> {
-    /// No headers in any row.
-    Absent,
-    /// Where each row's headers lie among all keys and values.
-    Lists {
-        /// The column, for its nulls.
-        array: &'a dyn Array,
-        /// The first header of each row, and the end of the last row's.
-        bounds: Vec<usize>,
-        /// All headers.
-        elements: &'a StructArray,
-        /// The keys of all headers.
-        keys: BytesColumn<'a>,
-        /// The values of all headers.
-        values: BytesColumn<'a>,
-    },
-}
-
-impl<'a> HeadersColumn<'a> {
-    /// The column in `array`: a list of structs with the fields `key` and `value`.
-    pub fn new(array: Option<&'a ArrayRef>) -> Result<Self, ColumnError> {
-        let Some(array) = array else {
-            return Ok(HeadersColumn::Absent);
-        };
-        let (bounds, elements): (Vec<usize>, &ArrayRef) = match array.data_type() {
-            DataType::Null => return Ok(HeadersColumn::Absent),
-            DataType::List(_) => {
-                let lists = array.as_list::<i32>();
-                (
-                    lists
-                        .value_offsets()
-                        .iter()
-                        .map(|at| *at as usize)
-                        .collect(),
-                    lists.values(),
-                )
-            }
-            DataType::LargeList(_) => {
-                let lists = array.as_list::<i64>();
-                (
-                    lists
-                        .value_offsets()
-                        .iter()
-                        .map(|at| *at as usize)
-                        .collect(),
-                    lists.values(),
-                )
-            }
-            other => return Err(wrong_type("headers", HEADERS_TYPE, other)),
-        };
-        let Some(elements) = elements.as_struct_opt() else {
-            return Err(wrong_type("headers", HEADERS_TYPE, array.data_type()));
-        };
-        let field = |name: &str| -> Result<BytesColumn<'a>, ColumnError> {
-            match elements.column_by_name(name) {
-                Some(column) => BytesColumn::new(name, Some(column)),
-                None => Err(wrong_type("headers", HEADERS_TYPE, array.data_type())),
-            }
-        };
-        Ok(HeadersColumn::Lists {
-            array: array.as_ref(),
-            bounds,
-            elements,
-            keys: field("key")?,
-            values: field("value")?,
-        })
-    }
-
-    /// Puts the headers of `row` into `out`, which is cleared first.
-    #[inline]
-    pub fn get(
-        &self,
-        row: usize,
-        out: &mut Vec<(&'a [u8], Option<&'a [u8]>)>,
-    ) -> Result<(), ColumnError> {
-        out.clear();
-        let HeadersColumn::Lists {
-            array,
-            bounds,
-            elements,
-            keys,
-            values,
-        } = self
-        else {
-            return Ok(());
-        };
-        if array.is_null(row) {
-            return Ok(());
-        }
-        for index in bounds[row]..bounds[row + 1] {
-            let Some(key) = keys.get(index).filter(|_| elements.is_valid(index)) else {
-                return Err(ColumnError::Value(format!(
-                    "row {row}: a header has no key"
-                )));
-            };
-            out.push((key, values.get(index)));
-        }
-        Ok(())
-    }
-}
-
-const HEADERS_TYPE: &str = "list<struct<key: string, value: binary>>";
-
-fn wrong_type(name: &str, wanted: &str, got: &DataType) -> ColumnError {
+/// The failure of a column of the wrong type.
+pub fn wrong_type(name: &str, wanted: &str, got: &DataType) -> ColumnError {
     ColumnError::Type(format!("the column {name} must be {wanted}, not {got}"))
-}
-
-/// The columns of a table of records.
-pub struct RecordColumns<'a> {
-    /// The keys.
-    pub key: BytesColumn<'a>,
-    /// The values.
-    pub value: BytesColumn<'a>,
-    /// The headers.
-    pub headers: HeadersColumn<'a>,
-    /// The partitions.
-    pub partition: PartitionColumn<'a>,
-    /// The times.
-    pub timestamp: TimeColumn<'a>,
-}
-
-impl<'a> RecordColumns<'a> {
-    /// The columns of `table`: `value`, and any of the others.
-    pub fn new(table: &'a StructArray) -> Result<Self, ColumnError> {
-        const NAMES: [&str; 5] = ["key", "value", "headers", "partition", "timestamp"];
-        if table.null_count() > 0 {
-            return Err(ColumnError::Value("a row is null as a whole".to_string()));
-        }
-        for name in table.column_names() {
-            if !NAMES.contains(&name) {
-                return Err(ColumnError::Type(format!(
-                    "there is no use for the column {name}, only for {}",
-                    NAMES.join(", ")
-                )));
-            }
-        }
-        if table.column_by_name("value").is_none() {
-            return Err(ColumnError::Type("the column value is missing".to_string()));
-        }
-        Ok(RecordColumns {
-            key: BytesColumn::new("key", table.column_by_name("key"))?,
-            value: BytesColumn::new("value", table.column_by_name("value"))?,
-            headers: HeadersColumn::new(table.column_by_name("headers"))?,
-            partition: PartitionColumn::new(table.column_by_name("partition"))?,
-            timestamp: TimeColumn::new(table.column_by_name("timestamp"))?,
-        })
-    }
 }

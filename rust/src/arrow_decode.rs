@@ -7,7 +7,8 @@
 //!
 //! Source: <https://spark.apache.org/docs/latest/streaming/structured-streaming-kafka-integration.html>.
 
-use crate::batch_header::{Batch, LOG_APPEND_TIME};
+use crate::batch::Batch;
+use crate::batch_header::LOG_APPEND_TIME;
 use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::error::{BatchError, Fault};
 use crate::record::{Headers, Record};

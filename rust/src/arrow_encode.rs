@@ -1,10 +1,48 @@
 //! Rows of an Arrow table to record batches, grouped by partition.
 
-use crate::arrow_columns::{ColumnError, RecordColumns};
+use crate::arrow_columns::{BytesColumn, ColumnError, PartitionColumn, TimeColumn};
+use crate::arrow_headers::HeadersColumn;
 use crate::batch_builder::{BatchBuilder, BatchFields};
 use crate::partitioner::partition_of;
 use crate::record::HeaderRef;
 use arrow_array::{Array, StructArray};
+
+/// The columns of a table of records.
+struct RecordColumns<'a> {
+    key: BytesColumn<'a>,
+    value: BytesColumn<'a>,
+    headers: HeadersColumn<'a>,
+    partition: PartitionColumn<'a>,
+    timestamp: TimeColumn<'a>,
+}
+
+impl<'a> RecordColumns<'a> {
+    /// The columns of `table`: `value`, and any of the others.
+    fn new(table: &'a StructArray) -> Result<Self, ColumnError> {
+        const NAMES: [&str; 5] = ["key", "value", "headers", "partition", "timestamp"];
+        if table.null_count() > 0 {
+            return Err(ColumnError::Value("a row is null as a whole".to_string()));
+        }
+        for name in table.column_names() {
+            if !NAMES.contains(&name) {
+                return Err(ColumnError::Type(format!(
+                    "there is no use for the column {name}, only for {}",
+                    NAMES.join(", ")
+                )));
+            }
+        }
+        if table.column_by_name("value").is_none() {
+            return Err(ColumnError::Type("the column value is missing".to_string()));
+        }
+        Ok(RecordColumns {
+            key: BytesColumn::new("key", table.column_by_name("key"))?,
+            value: BytesColumn::new("value", table.column_by_name("value"))?,
+            headers: HeadersColumn::new(table.column_by_name("headers"))?,
+            partition: PartitionColumn::new(table.column_by_name("partition"))?,
+            timestamp: TimeColumn::new(table.column_by_name("timestamp"))?,
+        })
+    }
+}
 
 /// How rows become batches.
 #[derive(Clone, Copy)]

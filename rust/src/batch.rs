@@ -1,232 +1,192 @@
-//! What Python sees of runs of record batches.
+//! A record batch within a buffer, and the batches of a run, one after the other.
 
 use crate::batch_header::{
-    BatchHeader, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL,
+    ATTRIBUTES_AT, BATCH_LENGTH_AT, BatchHeader, CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC,
+    MAGIC_AT, array,
 };
-use crate::batch_run::{self, Assignment, Producer, ProducerRules, assign, validate, walk};
-use crate::buffer::{ByteView, ByteViewMut, DETACH_BYTES, on_bytes};
-use pyo3::prelude::*;
+use crate::checksum::crc32c_of;
+use crate::codec::Codec;
+use crate::error::{BatchError, Fault};
 
-/// The header of one batch, where it lies and what follows from it.
-#[pyclass(frozen, module = "ottla.native")]
-pub struct BatchInfo {
-    position: usize,
-    header: BatchHeader,
+/// The least a batch of the oldest format can be after its length: what is shorter is no batch at all.
+const LEAST_BATCH_LENGTH: i32 = 14;
+
+/// A whole batch within a buffer.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// Its header, of which only the length is known to be right.
+    pub header: BatchHeader,
+    /// All its bytes.
+    pub bytes: &'a [u8],
+    /// Where it starts in the buffer.
+    pub position: usize,
+    /// Its place in the run, from 0.
+    pub index: usize,
 }
 
-#[pymethods]
-impl BatchInfo {
-    #[getter]
-    fn position(&self) -> usize {
+impl<'a> Batch<'a> {
+    /// A failure of this batch.
+    pub fn error<T>(&self, fault: Fault, what: String) -> Result<T, BatchError> {
+        Err(BatchError {
+            fault,
+            what,
+            position: self.position,
+            batch_index: self.index,
+            base_offset: Some(self.header.base_offset),
+        })
+    }
+
+    /// The bytes after the header, compressed or not.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// Whether the bytes are those the checksum was made of.
+    pub fn check_crc(&self) -> Result<(), BatchError> {
+        let computed = crc32c_of(&self.bytes[ATTRIBUTES_AT..]);
+        if computed == self.header.crc {
+            return Ok(());
+        }
+        let stored = self.header.crc;
+        self.error(
+            Fault::Corrupt,
+            format!("the CRC is {stored:#010x} but the bytes have {computed:#010x}"),
+        )
+    }
+
+    /// The codec.
+    pub fn check_codec(&self) -> Result<Codec, BatchError> {
+        match self.header.codec() {
+            Some(codec) => Ok(codec),
+            None => self.error(
+                Fault::UnsupportedCodec,
+                format!(
+                    "there is no compression codec {}",
+                    self.header.attributes & CODEC_MASK
+                ),
+            ),
+        }
+    }
+
+    /// Whether offsets and counts make sense, as they must in every batch, also a compacted one with gaps.
+    pub fn check_counts(&self) -> Result<(), BatchError> {
+        let header = &self.header;
+        let delta = header.last_offset_delta;
+        let count = header.record_count;
+        if delta < 0 {
+            return self.error(Fault::Corrupt, format!("the last offset delta is {delta}"));
+        }
+        if count < 0 || i64::from(count) > i64::from(delta) + 1 {
+            return self.error(
+                Fault::Corrupt,
+                format!("there cannot be {count} records up to the last offset delta {delta}"),
+            );
+        }
+        if header.base_offset < 0 || header.base_offset.checked_add(i64::from(delta)).is_none() {
+            return self.error(
+                Fault::Corrupt,
+                format!("the base offset {} is out of range", header.base_offset),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The batches of a run, one after the other; ends after the last whole one.
+///
+/// Lengths and magic are checked; after a failure it ends.
+pub struct Batches<'a> {
+    data: &'a [u8],
+    position: usize,
+    index: usize,
+    failed: bool,
+}
+
+impl<'a> Batches<'a> {
+    /// The batches of `data`.
+    pub fn new(data: &'a [u8]) -> Self {
+        Batches {
+            data,
+            position: 0,
+            index: 0,
+            failed: false,
+        }
+    }
+
+    /// Where the next batch starts.
+    pub fn position(&self) -> usize {
         self.position
     }
 
-    #[getter]
-    fn size(&self) -> usize {
-        LOG_OVERHEAD + self.header.batch_length as usize
+    /// The failure that the buffer ends inside a batch, if it does.
+    pub fn check_end(&self) -> Result<(), BatchError> {
+        let left = self.data.len() - self.position;
+        if self.failed || left == 0 {
+            return Ok(());
+        }
+        Err(self.error(
+            Fault::Truncated,
+            format!("the last {left} bytes are not a whole batch"),
+        ))
     }
 
-    #[getter]
-    fn base_offset(&self) -> i64 {
-        self.header.base_offset
+    fn error(&self, fault: Fault, what: String) -> BatchError {
+        BatchError {
+            fault,
+            what,
+            position: self.position,
+            batch_index: self.index,
+            base_offset: self.data[self.position..]
+                .first_chunk()
+                .map(|bytes| i64::from_be_bytes(*bytes)),
+        }
     }
 
-    #[getter]
-    fn last_offset(&self) -> i64 {
-        self.header.last_offset()
-    }
-
-    #[getter]
-    fn last_offset_delta(&self) -> i32 {
-        self.header.last_offset_delta
-    }
-
-    #[getter]
-    fn record_count(&self) -> i32 {
-        self.header.record_count
-    }
-
-    #[getter]
-    fn leader_epoch(&self) -> i32 {
-        self.header.leader_epoch
-    }
-
-    #[getter]
-    fn crc(&self) -> u32 {
-        self.header.crc
-    }
-
-    #[getter]
-    fn attributes(&self) -> i16 {
-        self.header.attributes
-    }
-
-    #[getter]
-    fn codec(&self) -> i16 {
-        self.header.attributes & CODEC_MASK
-    }
-
-    #[getter]
-    fn base_timestamp(&self) -> i64 {
-        self.header.base_timestamp
-    }
-
-    #[getter]
-    fn max_timestamp(&self) -> i64 {
-        self.header.max_timestamp
-    }
-
-    #[getter]
-    fn producer_id(&self) -> i64 {
-        self.header.producer_id
-    }
-
-    #[getter]
-    fn producer_epoch(&self) -> i16 {
-        self.header.producer_epoch
-    }
-
-    #[getter]
-    fn base_sequence(&self) -> i32 {
-        self.header.base_sequence
-    }
-
-    #[getter]
-    fn last_sequence(&self) -> i32 {
-        self.header.last_sequence()
-    }
-
-    #[getter]
-    fn is_transactional(&self) -> bool {
-        self.header.has(TRANSACTIONAL)
-    }
-
-    #[getter]
-    fn is_control(&self) -> bool {
-        self.header.has(CONTROL)
-    }
-
-    #[getter]
-    fn log_append_time(&self) -> bool {
-        self.header.has(LOG_APPEND_TIME)
-    }
-
-    #[getter]
-    fn has_delete_horizon(&self) -> bool {
-        self.header.has(DELETE_HORIZON)
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "BatchInfo(position={}, size={}, base_offset={}, last_offset={}, record_count={}, codec={}, \
-             producer_id={}, base_sequence={}, max_timestamp={})",
-            self.position,
-            self.size(),
-            self.base_offset(),
-            self.last_offset(),
-            self.record_count(),
-            self.codec(),
-            self.producer_id(),
-            self.base_sequence(),
-            self.max_timestamp(),
-        )
+    fn read(&mut self) -> Result<Option<Batch<'a>>, BatchError> {
+        let rest = &self.data[self.position..];
+        if rest.len() < LOG_OVERHEAD {
+            return Ok(None);
+        }
+        let length = i32::from_be_bytes(array(rest, BATCH_LENGTH_AT));
+        if length < LEAST_BATCH_LENGTH {
+            return Err(self.error(Fault::Corrupt, format!("the batch length is {length}")));
+        }
+        match rest.get(MAGIC_AT).map(|magic| *magic as i8) {
+            None => return Ok(None),
+            Some(MAGIC) => {}
+            Some(magic) => {
+                let what = format!("message format {magic} is not supported, only {MAGIC}");
+                return Err(self.error(Fault::UnsupportedMagic, what));
+            }
+        }
+        let size = LOG_OVERHEAD + length as usize;
+        if size < HEADER_BYTES {
+            return Err(self.error(Fault::Corrupt, format!("the batch length is {length}")));
+        }
+        let Some(bytes) = rest.get(..size) else {
+            return Ok(None);
+        };
+        let batch = Batch {
+            header: BatchHeader::parse(&array(bytes, 0)),
+            bytes,
+            position: self.position,
+            index: self.index,
+        };
+        self.position += size;
+        self.index += 1;
+        Ok(Some(batch))
     }
 }
 
-fn infos(found: Vec<(usize, BatchHeader)>) -> Vec<BatchInfo> {
-    found
-        .into_iter()
-        .map(|(position, header)| BatchInfo { position, header })
-        .collect()
-}
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<Batch<'a>, BatchError>;
 
-#[pyfunction]
-#[pyo3(signature = (data, *, max_batch_bytes = 0, allow_control = false))]
-fn validate_batches(
-    py: Python<'_>,
-    data: ByteView<'_>,
-    max_batch_bytes: usize,
-    allow_control: bool,
-) -> PyResult<Vec<BatchInfo>> {
-    let rules = ProducerRules {
-        max_batch_bytes,
-        allow_control,
-    };
-    Ok(infos(on_bytes(py, data.as_slice(), |bytes| {
-        validate(bytes, rules)
-    })?))
-}
-
-/// Batches, bytes consumed, why it stopped.
-type WalkResult<'py> = (Vec<BatchInfo>, usize, Option<Bound<'py, PyAny>>);
-
-#[pyfunction]
-#[pyo3(signature = (data, *, check_crc))]
-fn walk_batches<'py>(
-    py: Python<'py>,
-    data: ByteView<'py>,
-    check_crc: bool,
-) -> PyResult<WalkResult<'py>> {
-    let walked = on_bytes(py, data.as_slice(), |bytes| walk(bytes, check_crc));
-    let stopped_by = walked
-        .stopped_by
-        .map(|error| error.to_exception(py))
-        .transpose()?;
-    Ok((infos(walked.batches), walked.consumed, stopped_by))
-}
-
-#[pyfunction]
-#[pyo3(signature = (data, base_offset, leader_epoch, log_append_time_ms = -1))]
-#[pyo3(text_signature = "(data, base_offset, leader_epoch, log_append_time_ms=-1)")]
-fn assign_offsets(
-    py: Python<'_>,
-    mut data: ByteViewMut,
-    base_offset: i64,
-    leader_epoch: i32,
-    log_append_time_ms: i64,
-) -> PyResult<i64> {
-    let assignment = Assignment {
-        base_offset,
-        leader_epoch,
-        log_append_time_ms: (log_append_time_ms >= 0).then_some(log_append_time_ms),
-    };
-    let bytes = data.as_mut_slice();
-    // Without new checksums this touches a few bytes of each batch, however large they are.
-    if assignment.log_append_time_ms.is_some() && bytes.len() > DETACH_BYTES {
-        Ok(py.detach(|| assign(bytes, assignment))?)
-    } else {
-        Ok(assign(bytes, assignment)?)
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.failed = matches!(next, Some(Err(_)));
+        next
     }
-}
-
-#[pyfunction]
-#[pyo3(signature = (data, producer_id, producer_epoch, base_sequence, *, is_transactional = false))]
-fn assign_producer(
-    py: Python<'_>,
-    mut data: ByteViewMut,
-    producer_id: i64,
-    producer_epoch: i16,
-    base_sequence: i32,
-    is_transactional: bool,
-) -> PyResult<i32> {
-    let producer = Producer {
-        id: producer_id,
-        epoch: producer_epoch,
-        base_sequence,
-        is_transactional,
-    };
-    let bytes = data.as_mut_slice();
-    if bytes.len() > DETACH_BYTES {
-        Ok(py.detach(|| batch_run::assign_producer(bytes, producer))?)
-    } else {
-        Ok(batch_run::assign_producer(bytes, producer)?)
-    }
-}
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<BatchInfo>()?;
-    module.add_function(wrap_pyfunction!(validate_batches, module)?)?;
-    module.add_function(wrap_pyfunction!(walk_batches, module)?)?;
-    module.add_function(wrap_pyfunction!(assign_offsets, module)?)?;
-    module.add_function(wrap_pyfunction!(assign_producer, module)?)
 }

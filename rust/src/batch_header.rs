@@ -1,4 +1,4 @@
-//! The 61 bytes in front of every record batch (message format 2), and finding the batches of a run.
+//! The 61 bytes in front of every record batch (message format 2).
 //!
 //! ```text
 //!  0 baseOffset int64          16 magic int8 (2)          35 maxTimestamp int64
@@ -12,9 +12,7 @@
 //! offset and leader epoch without computing it again. Integers are big-endian.
 //! Source: <https://kafka.apache.org/documentation/#recordbatch>.
 
-use crate::checksum::crc32c_of;
 use crate::codec::Codec;
-use crate::error::{BatchError, Fault};
 
 /// Bytes in front of the records.
 pub const HEADER_BYTES: usize = 61;
@@ -22,6 +20,8 @@ pub const HEADER_BYTES: usize = 61;
 pub const LOG_OVERHEAD: usize = 12;
 /// Where the leader epoch stands.
 pub const LEADER_EPOCH_AT: usize = 12;
+/// Where the length of what follows it stands.
+pub const BATCH_LENGTH_AT: usize = 8;
 /// Where the magic stands, in every message format.
 pub const MAGIC_AT: usize = 16;
 /// Where the CRC stands.
@@ -51,9 +51,6 @@ pub const CONTROL: i16 = 0x20;
 /// Attributes: `baseTimestamp` is when tombstones may be removed.
 pub const DELETE_HORIZON: i16 = 0x40;
 
-/// The least a batch of the oldest format can be after its length: what is shorter is no batch at all.
-const LEAST_BATCH_LENGTH: i32 = 14;
-
 /// The fields of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -77,7 +74,7 @@ impl BatchHeader {
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
         BatchHeader {
             base_offset: i64::from_be_bytes(array(bytes, 0)),
-            batch_length: i32::from_be_bytes(array(bytes, 8)),
+            batch_length: i32::from_be_bytes(array(bytes, BATCH_LENGTH_AT)),
             leader_epoch: i32::from_be_bytes(array(bytes, LEADER_EPOCH_AT)),
             crc: u32::from_be_bytes(array(bytes, CRC_AT)),
             attributes: i16::from_be_bytes(array(bytes, ATTRIBUTES_AT)),
@@ -95,7 +92,7 @@ impl BatchHeader {
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put(&mut bytes, 0, self.base_offset.to_be_bytes());
-        put(&mut bytes, 8, self.batch_length.to_be_bytes());
+        put(&mut bytes, BATCH_LENGTH_AT, self.batch_length.to_be_bytes());
         put(&mut bytes, LEADER_EPOCH_AT, self.leader_epoch.to_be_bytes());
         put(&mut bytes, MAGIC_AT, MAGIC.to_be_bytes());
         put(&mut bytes, CRC_AT, self.crc.to_be_bytes());
@@ -147,189 +144,9 @@ impl BatchHeader {
     }
 }
 
-/// A whole batch within a buffer.
-#[derive(Clone, Copy)]
-pub struct Batch<'a> {
-    /// Its header, of which only the length is known to be right.
-    pub header: BatchHeader,
-    /// All its bytes.
-    pub bytes: &'a [u8],
-    /// Where it starts in the buffer.
-    pub position: usize,
-    /// Its place in the run, from 0.
-    pub index: usize,
-}
-
-impl<'a> Batch<'a> {
-    /// A failure of this batch.
-    pub fn error<T>(&self, fault: Fault, what: String) -> Result<T, BatchError> {
-        Err(BatchError {
-            fault,
-            what,
-            position: self.position,
-            batch_index: self.index,
-            base_offset: Some(self.header.base_offset),
-        })
-    }
-
-    /// The bytes after the header, compressed or not.
-    pub fn payload(&self) -> &'a [u8] {
-        &self.bytes[HEADER_BYTES..]
-    }
-
-    /// Whether the bytes are those the checksum was made of.
-    pub fn check_crc(&self) -> Result<(), BatchError> {
-        let computed = crc32c_of(&self.bytes[ATTRIBUTES_AT..]);
-        if computed == self.header.crc {
-            return Ok(());
-        }
-        let stored = self.header.crc;
-        self.error(
-            Fault::Corrupt,
-            format!("the CRC is {stored:#010x} but the bytes have {computed:#010x}"),
-        )
-    }
-
-    /// The codec.
-    pub fn check_codec(&self) -> Result<Codec, BatchError> {
-        match self.header.codec() {
-            Some(codec) => Ok(codec),
-            None => self.error(
-                Fault::UnsupportedCodec,
-                format!(
-                    "there is no compression codec {}",
-                    self.header.attributes & CODEC_MASK
-                ),
-            ),
-        }
-    }
-
-    /// Whether offsets and counts make sense, as they must in every batch, also a compacted one with gaps.
-    pub fn check_counts(&self) -> Result<(), BatchError> {
-        let header = &self.header;
-        let delta = header.last_offset_delta;
-        let count = header.record_count;
-        if delta < 0 {
-            return self.error(Fault::Corrupt, format!("the last offset delta is {delta}"));
-        }
-        if count < 0 || i64::from(count) > i64::from(delta) + 1 {
-            return self.error(
-                Fault::Corrupt,
-                format!("there cannot be {count} records up to the last offset delta {delta}"),
-            );
-        }
-        if header.base_offset < 0 || header.base_offset.checked_add(i64::from(delta)).is_none() {
-            return self.error(
-                Fault::Corrupt,
-                format!("the base offset {} is out of range", header.base_offset),
-            );
-        }
-        Ok(())
-    }
-}
-
-/// The batches of a run, one after the other; ends after the last whole one.
-///
-/// Lengths and magic are checked; after a failure it ends.
-pub struct Batches<'a> {
-    data: &'a [u8],
-    position: usize,
-    index: usize,
-    failed: bool,
-}
-
-impl<'a> Batches<'a> {
-    /// The batches of `data`.
-    pub fn new(data: &'a [u8]) -> Self {
-        Batches {
-            data,
-            position: 0,
-            index: 0,
-            failed: false,
-        }
-    }
-
-    /// Where the next batch starts.
-    pub fn position(&self) -> usize {
-        self.position
-    }
-
-    /// The failure that the buffer ends inside a batch, if it does.
-    pub fn check_end(&self) -> Result<(), BatchError> {
-        let left = self.data.len() - self.position;
-        if self.failed || left == 0 {
-            return Ok(());
-        }
-        Err(self.error(
-            Fault::Truncated,
-            format!("the last {left} bytes are not a whole batch"),
-        ))
-    }
-
-    fn error(&self, fault: Fault, what: String) -> BatchError {
-        BatchError {
-            fault,
-            what,
-            position: self.position,
-            batch_index: self.index,
-            base_offset: self.data[self.position..]
-                .first_chunk()
-                .map(|bytes| i64::from_be_bytes(*bytes)),
-        }
-    }
-
-    fn read(&mut self) -> Result<Option<Batch<'a>>, BatchError> {
-        let rest = &self.data[self.position..];
-        if rest.len() < LOG_OVERHEAD {
-            return Ok(None);
-        }
-        let length = i32::from_be_bytes(array(rest, 8));
-        if length < LEAST_BATCH_LENGTH {
-            return Err(self.error(Fault::Corrupt, format!("the batch length is {length}")));
-        }
-        match rest.get(MAGIC_AT).map(|magic| *magic as i8) {
-            None => return Ok(None),
-            Some(MAGIC) => {}
-            Some(magic) => {
-                let what = format!("message format {magic} is not supported, only {MAGIC}");
-                return Err(self.error(Fault::UnsupportedMagic, what));
-            }
-        }
-        let size = LOG_OVERHEAD + length as usize;
-        if size < HEADER_BYTES {
-            return Err(self.error(Fault::Corrupt, format!("the batch length is {length}")));
-        }
-        let Some(bytes) = rest.get(..size) else {
-            return Ok(None);
-        };
-        let batch = Batch {
-            header: BatchHeader::parse(&array(bytes, 0)),
-            bytes,
-            position: self.position,
-            index: self.index,
-        };
-        self.position += size;
-        self.index += 1;
-        Ok(Some(batch))
-    }
-}
-
-impl<'a> Iterator for Batches<'a> {
-    type Item = Result<Batch<'a>, BatchError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let next = self.read().transpose();
-        self.failed = matches!(next, Some(Err(_)));
-        next
-    }
-}
-
 /// The `N` bytes of `bytes` from `at` on, which must be there.
 #[inline]
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out

@@ -1,6 +1,7 @@
 //! The records of the batches of a buffer, opened: checksum verified and decompressed within a budget.
 
-use crate::batch_header::{Batch, Batches, CONTROL};
+use crate::batch::{Batch, Batches};
+use crate::batch_header::CONTROL;
 use crate::codec::{Codec, DecompressError};
 use crate::error::{BatchError, Fault};
 use crate::record::Records;
@@ -77,5 +78,75 @@ pub fn record_error(batch: &Batch<'_>, record_index: usize, malformed: Malformed
         position: batch.position,
         batch_index: batch.index,
         base_offset: Some(batch.header.base_offset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch_builder::{BatchBuilder, BatchFields};
+    use crate::batch_header::{
+        ATTRIBUTES_AT, BATCH_LENGTH_AT, CRC_AT, HEADER_BYTES, LOG_OVERHEAD, put,
+    };
+    use crate::checksum::crc32c_of;
+    use proptest::prelude::*;
+
+    /// Everything that `data` holds, until the first failure.
+    fn drain(data: &[u8], limit: usize) -> Result<usize, BatchError> {
+        let mut opener = Opener::new(limit);
+        let mut count = 0;
+        for batch in batches_from(data, 0, true) {
+            let batch = batch?;
+            for (index, record) in opener.open(&batch)?.enumerate() {
+                let record = record.map_err(|malformed| record_error(&batch, index, malformed))?;
+                count += 1 + record.headers.iter().count();
+            }
+        }
+        Ok(count)
+    }
+
+    /// A batch of `records` records with `payload` for them, its length and checksum right.
+    fn sealed(attributes: u8, records: i32, payload: &[u8]) -> Vec<u8> {
+        let mut batch = vec![0; HEADER_BYTES];
+        batch.extend_from_slice(payload);
+        let length = (batch.len() - LOG_OVERHEAD) as i32;
+        put(&mut batch, BATCH_LENGTH_AT, length.to_be_bytes());
+        batch[16] = 2;
+        batch[ATTRIBUTES_AT + 1] = attributes;
+        put(&mut batch, 23, i32::MAX.to_be_bytes());
+        put(&mut batch, 57, records.to_be_bytes());
+        let crc = crc32c_of(&batch[ATTRIBUTES_AT..]);
+        put(&mut batch, CRC_AT, crc.to_be_bytes());
+        batch
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+            let _ = drain(&bytes, 1000);
+        }
+
+        #[test]
+        fn no_payload_makes_it_panic(attributes in 0u8..16, records in -1..20i32, payload: Vec<u8>) {
+            let _ = drain(&sealed(attributes, records, &payload), 1000);
+        }
+
+        #[test]
+        fn a_changed_byte_of_real_records_does_not_make_it_panic(
+            values: Vec<Option<Vec<u8>>>, at: prop::sample::Index, with: u8,
+        ) {
+            prop_assume!(!values.is_empty());
+            let mut builder = BatchBuilder::new(0);
+            for value in &values {
+                builder.append(7, value.as_deref(), value.as_deref(), &[(b"h", value.as_deref())]).unwrap();
+            }
+            let mut payload = builder.finish(BatchFields::of_records(Codec::None, None)).unwrap();
+            payload.drain(..HEADER_BYTES);
+            let count = values.len() as i32;
+            prop_assert_eq!(drain(&sealed(0, count, &payload), 0), Ok(2 * values.len()));
+            let index = at.index(payload.len());
+            payload[index] = with;
+            let _ = drain(&sealed(0, count, &payload), 0);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Runs of record batches, without a look at the records: validate, walk, and assign offsets in place.
 
+use crate::batch::{Batch, Batches};
 use crate::batch_header::{
-    ATTRIBUTES_AT, BASE_SEQUENCE_AT, Batch, BatchHeader, Batches, CONTROL, CRC_AT, LEADER_EPOCH_AT,
+    ATTRIBUTES_AT, BASE_SEQUENCE_AT, BatchHeader, CONTROL, CRC_AT, LEADER_EPOCH_AT,
     LOG_APPEND_TIME, MAX_TIMESTAMP_AT, PRODUCER_EPOCH_AT, PRODUCER_ID_AT, TRANSACTIONAL, put,
 };
 use crate::checksum::crc32c_of;

@@ -211,3 +211,57 @@ fn read_u32(rest: &mut &[u8]) -> Result<u32, DecompressError> {
     *rest = after;
     Ok(u32::from_le_bytes(*word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One frame with everything that the format allows and `compress` does not write.
+    fn elaborate_frame(content: &[u8]) -> Vec<u8> {
+        let mut descriptor = vec![
+            VERSION | INDEPENDENT | BLOCK_CHECKSUM | CONTENT_SIZE | CONTENT_CHECKSUM,
+            BLOCK_64_KB,
+        ];
+        descriptor.extend_from_slice(&(content.len() as u64).to_le_bytes());
+        let mut frame = MAGIC.to_vec();
+        frame.extend_from_slice(&descriptor);
+        frame.push(header_checksum(&descriptor));
+        for block in content.chunks(BLOCK_BYTES) {
+            frame.extend_from_slice(&(block.len() as u32 | STORED).to_le_bytes());
+            frame.extend_from_slice(block);
+            frame.extend_from_slice(&XxHash32::oneshot(0, block).to_le_bytes());
+        }
+        frame.extend_from_slice(&[0; 4]);
+        frame.extend_from_slice(&XxHash32::oneshot(0, content).to_le_bytes());
+        frame
+    }
+
+    #[test]
+    fn checksums_are_read_and_checked() {
+        let content: Vec<u8> = (0..100_000u32)
+            .map(|i| (i.wrapping_mul(i) >> 7) as u8)
+            .collect();
+        let frame = elaborate_frame(&content);
+        let mut out = Vec::new();
+        assert_eq!(decompress(&frame, content.len(), &mut out), Ok(()));
+        assert!(out == content);
+        for at in [0, 4, 5, 14, 50, 20 + BLOCK_BYTES, frame.len() - 1] {
+            let mut changed = frame.clone();
+            changed[at] ^= 2;
+            out.clear();
+            assert!(
+                decompress(&changed, content.len(), &mut out).is_err(),
+                "byte {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn frames_that_follow_each_other_are_one_payload() {
+        let mut frames = elaborate_frame(b"one ");
+        compress(b"two", &mut frames).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(decompress(&frames, 7, &mut out), Ok(()));
+        assert_eq!(out, b"one two");
+    }
+}
