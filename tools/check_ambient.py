@@ -63,10 +63,7 @@ def check(source: str, path: Path) -> Iterator[str]:
     names = imported_names(tree)
     groups = task_groups(tree, names)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            found = ambient_call(node, names, groups)
-        else:
-            found = ambient_name(node, names)
+        found = ambient_call(node, names, groups) if isinstance(node, ast.Call) else ambient_name(node, names)
         for used, instead in found:
             yield f"{path}:{getattr(node, 'lineno', 0)}: {used} is ambient; {instead}"
 

@@ -1,0 +1,163 @@
+"""A listener on loopback, peers with plain sockets, and a clock that is moved by hand."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from ottla.network.config import NetworkConfig
+from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.listener import Listener
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.request_memory import RequestMemory
+from ottla.runtime.timer import ManualTimer
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something holds."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 (any condition, of objects that know no events)
+            await asyncio.sleep(0)
+
+
+async def turns(count: int = 20) -> None:
+    """Let the loop turn, to see that something does not happen."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+class Peer:
+    """A client that does exactly what it is told."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def connect(cls, listener: Listener, receive_buffer_bytes: int = 0) -> "Peer":
+        sock = socket.socket()
+        sock.setblocking(False)
+        if receive_buffer_bytes:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        await asyncio.get_running_loop().sock_connect(sock, tuple(listener.address))
+        return cls(sock)
+
+    async def send(self, data: bytes) -> None:
+        await self.loop.sock_sendall(self.sock, data)
+
+    async def receive(self, count: int) -> bytes:
+        data = bytearray()
+        async with asyncio.timeout(20):
+            while len(data) < count:
+                piece = await self.loop.sock_recv(self.sock, min(count - len(data), 1 << 20))
+                if not piece:
+                    raise ConnectionError(f"closed after {len(data)} of {count} bytes")
+                data += piece
+        return bytes(data)
+
+    async def receive_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.receive(4))
+        return await self.receive(size)
+
+    async def receive_end(self) -> bytes:
+        """What comes until the other side closes."""
+        data = bytearray()
+        async with asyncio.timeout(20):
+            try:
+                while piece := await self.loop.sock_recv(self.sock, 1 << 20):
+                    data += piece
+            except ConnectionResetError:
+                pass
+        return bytes(data)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class Echo:
+    """Answers each request with itself, at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.closed = 0
+
+    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        slot.send((framed(bytes(frame)),))
+
+    def on_close(self) -> None:
+        self.closed += 1
+
+
+class Collect(Echo):
+    """Keeps each request, with its lease, until the test answers."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.requests: list[tuple[memoryview, ReceiveBuffer, ResponseSlot]] = []
+
+    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        lease.retain()
+        self.requests.append((frame, lease, slot))
+
+    def answer(self, index: int, payload: bytes | None = None) -> None:
+        frame, lease, slot = self.requests[index]
+        slot.send((framed(bytes(frame) if payload is None else payload),))
+        lease.release()
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [bytes(frame) for frame, _, _ in self.requests]
+
+
+class Door:
+    """A listener under test and the handlers it made."""
+
+    def __init__(self, listener: Listener, timer: ManualTimer, handlers: list[Echo]) -> None:
+        self.listener = listener
+        self.timer = timer
+        self.handlers = handlers
+        self.peers: list[Peer] = []
+
+    async def peer(self, receive_buffer_bytes: int = 0) -> Peer:
+        """A new connection, accepted."""
+        before = self.listener.metrics.connections_accepted + self.listener.metrics.connections_refused
+        peer = await Peer.connect(self.listener, receive_buffer_bytes)
+        await until(
+            lambda: self.listener.metrics.connections_accepted + self.listener.metrics.connections_refused > before
+        )
+        self.peers.append(peer)
+        return peer
+
+    @property
+    def memory(self) -> RequestMemory:
+        """The memory that the listener's requests take."""
+        assert self.listener._memory is not None
+        return self.listener._memory
+
+
+@asynccontextmanager
+async def opened(
+    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None
+) -> AsyncIterator[Door]:
+    """A listener on a free port of loopback."""
+    timer = ManualTimer()
+    handlers: list[Echo] = []
+
+    def connect(connection: Connection) -> Echo:
+        handlers.append(handler(connection))
+        return handlers[-1]
+
+    listener = Listener("127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer)
+    await listener.start()
+    door = Door(listener, timer, handlers)
+    try:
+        yield door
+    finally:
+        for peer in door.peers:
+            peer.close()
+        await listener.close()

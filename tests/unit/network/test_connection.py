@@ -1,0 +1,549 @@
+"""What clients rely on, over real sockets."""
+
+import asyncio
+import gc
+import socket
+import struct
+from array import array
+from pathlib import Path
+
+import pytest
+
+from ottla.model.errors import InvalidInputError
+from ottla.network.config import NetworkConfig
+from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.file_slice import FileSlice
+from ottla.network.receive_buffer import KIB, ReceiveBuffer
+from tests.unit.network.peers import Collect, Echo, Peer, framed, opened, turns, until
+
+MIB = 1024 * KIB
+
+
+async def test_pipelined_requests_are_answered_in_order():
+    async with opened() as door:
+        peer = await door.peer()
+        await peer.send(b"".join(framed(b"request %d" % number) for number in range(500)))
+        assert [await peer.receive_frame() for _ in range(500)] == [b"request %d" % n for n in range(500)]
+
+
+async def test_answers_given_out_of_order_leave_in_the_order_of_the_requests():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b") + framed(b"c"))
+        await until(lambda: len(handler.requests) == 3)
+        handler.answer(2)
+        handler.answer(1)
+        await turns()
+        assert door.listener.metrics.bytes_out == 0
+        handler.answer(0)
+        assert [await peer.receive_frame() for _ in range(3)] == [b"a", b"b", b"c"]
+
+
+async def test_a_request_without_response_leaves_no_gap():
+    class Odd(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            if frame[0] % 2:
+                slot.send((framed(bytes(frame)),))
+            else:
+                slot.skip()
+
+    async with opened(Odd) as door:
+        peer = await door.peer()
+        await peer.send(b"".join(framed(bytes([number])) for number in range(6)))
+        assert [await peer.receive_frame() for _ in range(3)] == [b"\1", b"\3", b"\5"]
+
+
+async def test_a_request_split_at_every_byte_boundary_is_served():
+    async with opened() as door:
+        peer = await door.peer()
+        for byte in framed(b"byte by byte"):
+            await peer.send(bytes([byte]))
+            await turns(3)
+        assert await peer.receive_frame() == b"byte by byte"
+
+
+async def test_a_request_of_megabytes_arrives_whole():
+    payload = bytes(range(256)) * (40 * KIB)
+    async with opened() as door:
+        peer = await door.peer()
+        sending = asyncio.ensure_future(peer.send(framed(payload)))
+        assert await peer.receive_frame() == payload
+        await sending
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_the_frame_is_writable_and_stays_while_it_is_leased():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        for number in range(30):
+            await peer.send(framed(bytes([number]) * 2_000))
+            await until(lambda count=number + 1: len(handler.requests) == count)
+        assert handler.payloads == [bytes([number]) * 2_000 for number in range(30)]
+        handler.requests[0][0][:3] = b"abc"
+        handler.answer(0)
+        assert (await peer.receive_frame())[:3] == b"abc"
+        for number in range(1, 30):
+            handler.answer(number)
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_2000_connections_that_announce_100_mb_and_send_a_byte_cost_next_to_nothing():
+    """Scaled to the file descriptors of a test: the memory of each does not depend on their number."""
+    async with opened() as door:
+        peers = [await door.peer() for _ in range(200)]
+        for peer in peers:
+            await peer.send(struct.pack(">i", 100 * MIB) + b"x")
+        await until(lambda: door.listener.metrics.bytes_in == 5 * len(peers))
+        assert door.memory.pool.in_use_bytes == 0
+        assert door.memory.pool.free_bytes <= 64 * KIB
+        for peer in peers:
+            peer.close()
+
+
+async def test_idle_connections_hold_no_buffer():
+    async with opened() as door:
+        peers = [await door.peer() for _ in range(50)]
+        for peer in peers:
+            await peer.send(framed(b"hello"))
+            assert await peer.receive_frame() == b"hello"
+        assert door.memory.pool.in_use_bytes == 0
+        for peer in peers:
+            peer.close()
+
+
+@pytest.mark.parametrize(
+    ("first_bytes", "said"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "speaks HTTP"),
+        (b"\x16\x03\x01\x00\xf1\x01\x00", "TLS handshake"),
+        (b"\xff\xff\xff\xff", "negative length"),
+        (b"\x7f\xff\xff\xff\x00", "larger than socket.request.max.bytes"),
+    ],
+)
+async def test_a_peer_of_another_protocol_is_closed_with_one_line_that_says_so(
+    first_bytes: bytes, said: str, caplog: pytest.LogCaptureFixture
+):
+    async with opened() as door:
+        peer = await door.peer()
+        await peer.send(first_bytes)
+        assert await peer.receive_end() == b""
+        host, port = peer.sock.getsockname()
+        assert len(caplog.messages) == 1
+        assert said in caplog.messages[0]
+        assert f"{host}:{port}" in caplog.messages[0]
+
+
+async def test_a_hundred_bad_peers_do_not_flood_the_log(caplog: pytest.LogCaptureFixture):
+    async with opened() as door:
+        for _ in range(100):
+            peer = await door.peer()
+            await peer.send(b"\xff\xff\xff\xff")
+            await peer.receive_end()
+            peer.close()
+        assert len(caplog.messages) <= 10
+        door.timer.advance(60_000)
+        peer = await door.peer()
+        await peer.send(b"\xff\xff\xff\xff")
+        await peer.receive_end()
+        assert any("90 more such lines" in message for message in caplog.messages)
+
+
+async def test_requests_before_a_broken_one_are_answered(caplog: pytest.LogCaptureFixture):
+    async with opened() as door:
+        peer = await door.peer()
+        await peer.send(framed(b"good") + b"\xff\xff\xff\xff")
+        assert await peer.receive_end() == framed(b"good")
+
+
+async def test_an_invalid_request_closes_with_one_line_and_a_crash_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+):
+    class Strict(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            if frame == b"invalid":
+                raise InvalidInputError("there is no API 9999")
+            raise RuntimeError("our own fault")
+
+    async with opened(Strict) as door:
+        for payload, said in ((b"invalid", "there is no API 9999"), (b"crash", "our own fault")):
+            caplog.clear()
+            peer = await door.peer()
+            await peer.send(framed(payload))
+            assert await peer.receive_end() == b""
+            assert said in caplog.text
+            assert ("Traceback" in caplog.text) == (payload == b"crash")
+        assert [handler.closed for handler in door.handlers] == [1, 1]
+
+
+# Back-pressure.
+
+
+async def test_no_more_requests_are_read_than_may_be_unanswered_and_all_are_served_in_the_end():
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=10)) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(b"".join(framed(b"%d" % number) for number in range(1_000)))
+        await until(lambda: len(handler.requests) == 10)
+        await turns()
+        assert len(handler.requests) == 10
+        received = asyncio.ensure_future(peer.receive(len(b"".join(framed(b"%d" % n) for n in range(1_000)))))
+        answered = 0
+        while answered < 1_000:
+            await until(lambda: len(handler.requests) > answered)  # noqa: B023
+            assert len(handler.requests) - answered <= 10
+            handler.answer(answered)
+            answered += 1
+        assert await received == b"".join(framed(b"%d" % number) for number in range(1_000))
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
+    class Amplifying(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            slot.send((framed(bytes(50_000)),))
+
+    config = NetworkConfig(out_bytes_max=200_000, socket_send_buffer_bytes=64 * KIB)
+    async with opened(Amplifying, config) as door:
+        peer = await door.peer(receive_buffer_bytes=16 * KIB)
+        requests = framed(b"12345678") * 20_000
+        sending = asyncio.ensure_future(peer.send(requests))
+        (connection,) = door.listener.connections
+        await until(lambda: not connection.is_reading)
+        await turns(200)
+        assert not connection.is_reading
+        assert connection.pending_bytes <= 200_000 + 50_004
+        assert door.listener.metrics.out_bytes == connection.pending_bytes
+        served = door.listener.metrics.requests
+        await peer.receive(50_004 * served)
+        await until(lambda: door.listener.metrics.requests > served)
+        sending.cancel()
+        peer.close()
+        await until(lambda: not door.listener.connections)
+        assert door.listener.metrics.out_bytes == 0
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_many_peers_that_never_read_get_less_each():
+    class Amplifying(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            slot.send((framed(bytes(10_000)),))
+
+    config = NetworkConfig(out_bytes_max=160_000, out_bytes_total_max=500_000, socket_send_buffer_bytes=16 * KIB)
+    async with opened(Amplifying, config) as door:
+        peers = [await door.peer(receive_buffer_bytes=8 * KIB) for _ in range(30)]
+        for peer in peers:
+            await peer.send(framed(b"12345678") * 1_000)
+        await until(lambda: not any(connection.is_reading for connection in door.listener.connections))
+        assert door.listener.metrics.out_bytes <= 500_000 + 170_000 + 30 * 20_008
+        for peer in peers:
+            peer.close()
+
+
+async def test_one_fast_producer_does_not_keep_the_others_waiting():
+    """Between two receipts from the fast one, the other is served."""
+    order: list[int] = []
+
+    class Recording(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            order.append(len(frame))
+            slot.skip()
+
+    async with opened(Recording) as door:
+        fast, slow = await door.peer(), await door.peer()
+        flood = asyncio.ensure_future(fast.send(framed(bytes(100 * KIB)) * 400))
+        await until(lambda: len(order) > 20)
+        await slow.send(framed(b"slow"))
+        await until(lambda: 4 in order)
+        assert len(order) < 200
+        flood.cancel()
+        fast.close()
+        slow.close()
+
+
+# Files.
+
+
+def pattern(size: int) -> bytes:
+    return array("I", range(size // 4)).tobytes()
+
+
+class Files(Echo):
+    """Answers with a header, two slices of a file and a trailer."""
+
+    fd = -1
+    slices: tuple[tuple[int, int], ...] = ()
+
+    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        pieces = [FileSlice(self.fd, position, size, self) for position, size in self.slices]
+        total = sum(size for _, size in self.slices)
+        slot.send((struct.pack(">i", total + 8), b"head", *pieces, b"tail"))
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        ((0, 10), (20, 10)),
+        ((4_000, 0), (8_000, 100_000)),
+        ((12, 3 * MIB), (5 * MIB, 2 * MIB)),
+        tuple((position * 5_000, 4_000) for position in range(600)),
+    ],
+)
+async def test_slices_of_files_arrive_between_the_other_parts(slices: tuple[tuple[int, int], ...], tmp_path: Path):
+    content = pattern(8 * MIB)
+    (tmp_path / "log").write_bytes(content)
+    with (tmp_path / "log").open("rb") as file:
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": slices})
+        # Small socket buffers, so that each call sends only a part.
+        async with opened(handler, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as door:
+            peer = await door.peer(receive_buffer_bytes=32 * KIB)
+            await peer.send(framed(b"1") + framed(b"2"))
+            expected = b"head" + b"".join(content[p : p + s] for p, s in slices) + b"tail"
+            assert await peer.receive_frame() == expected
+            assert await peer.receive_frame() == expected
+            (connection,) = door.listener.connections
+            assert connection.pending_bytes == 0
+
+
+async def test_a_slice_that_is_not_in_the_page_cache_is_read_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    content = pattern(3 * MIB)
+    (tmp_path / "log").write_bytes(content)
+    cold = {0, 1 * MIB, 2 * MIB}
+    monkeypatch.setattr(
+        "ottla.network.output_queue.is_in_page_cache", lambda _fd, position, _size: position not in cold
+    )
+    warmed: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        "ottla.network.listener.read_into_page_cache", lambda _fd, position, size: warmed.append((position, size))
+    )
+    with (tmp_path / "log").open("rb") as file:
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, 3 * MIB),)})
+        async with opened(handler) as door:
+            peer = await door.peer()
+            await peer.send(framed(b"1"))
+            assert await peer.receive_frame() == b"head" + content + b"tail"
+    assert warmed
+    assert warmed[0] == (0, MIB)
+
+
+async def test_a_file_that_ends_too_early_closes_the_connection_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "log").write_bytes(b"short")
+    with (tmp_path / "log").open("rb") as file:
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, 100),)})
+        async with opened(handler) as door:
+            peer = await door.peer()
+            await peer.send(framed(b"1"))
+            assert (await peer.receive_end()).endswith(b"short")
+            assert "ends before" in caplog.text
+
+
+async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_connection_closes(tmp_path: Path):
+    (tmp_path / "log").write_bytes(pattern(4 * MIB))
+    released: list[str] = []
+
+    class Segment:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __del__(self) -> None:
+            released.append(self.name)
+
+    with (tmp_path / "log").open("rb") as file:
+
+        class Owning(Echo):
+            def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+                size = 4 if frame == b"sent" else 4 * MIB
+                slot.send((FileSlice(file.fileno(), 0, size, Segment(bytes(frame).decode())),))
+
+        async with opened(Owning, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as door:
+            peer = await door.peer(receive_buffer_bytes=16 * KIB)
+            await peer.send(framed(b"sent"))
+            await peer.receive(4)
+            await until(lambda: gc.collect() >= 0 and released == ["sent"])
+            await peer.send(framed(b"unsent"))
+            await until(lambda: door.listener.metrics.bytes_out > 4)
+            peer.close()
+            await until(lambda: gc.collect() >= 0 and released == ["sent", "unsent"])
+
+
+# The end of a connection.
+
+
+async def test_answers_after_the_peer_has_gone_are_ignored_and_leases_come_back():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b"))
+        await until(lambda: len(handler.requests) == 2)
+        peer.close()
+        await until(lambda: not door.listener.connections)
+        assert handler.closed == 1
+        assert handler.payloads == [b"a", b"b"], "leased bytes outlive the connection"
+        handler.answer(1)
+        handler.answer(0)
+        assert door.memory.pool.in_use_bytes == 0
+        await turns()
+
+
+async def test_a_handler_may_close_its_connection_from_within_a_request():
+    class Closing(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            self.connection.close("as the handler wished")
+            slot.send((framed(b"too late"),))
+
+    async with opened(Closing) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"a") + framed(b"b"))
+        assert await peer.receive_end() == b""
+        (handler,) = door.handlers
+        assert handler.closed == 1
+        assert door.listener.metrics.requests == 1
+
+
+async def test_closing_twice_tells_the_handler_once():
+    async with opened() as door:
+        await door.peer()
+        (connection,) = door.listener.connections
+        connection.close()
+        connection.close()
+        assert door.handlers[0].closed == 1
+        assert door.listener.metrics.connections_open == 0
+
+
+async def test_a_request_is_answered_once():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"a"))
+        (handler,) = door.handlers
+        await until(lambda: handler.requests)
+        handler.answer(0)
+        with pytest.raises(AssertionError, match="once"):
+            handler.requests[0][2].skip()
+
+
+async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"a"))
+        await until(lambda: door.handlers[0].requests)
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        await until(lambda: not door.listener.connections)
+        assert caplog.text == ""
+
+
+# Time.
+
+
+async def test_an_idle_connection_is_closed_after_its_time_and_an_active_one_is_not():
+    async with opened(config=NetworkConfig(connections_max_idle_ms=1_000)) as door:
+        idle, active = await door.peer(), await door.peer()
+        for _ in range(5):
+            door.timer.advance(300)
+            await active.send(framed(b"x"))
+            await active.receive_frame()
+        assert len(door.listener.connections) == 1
+        assert await idle.receive_end() == b""
+        door.timer.advance(999)
+        assert len(door.listener.connections) == 1
+        door.timer.advance(1)
+        assert len(door.listener.connections) == 0
+
+
+async def test_a_connection_whose_request_is_being_handled_is_not_idle():
+    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"long poll"))
+        (handler,) = door.handlers
+        await until(lambda: handler.requests)
+        door.timer.advance(10_000)
+        handler.answer(0)
+        assert await peer.receive_frame() == b"long poll"
+        door.timer.advance(2_000)
+        assert await peer.receive_end() == b""
+
+
+async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: pytest.LogCaptureFixture):
+    class Large(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            slot.send((framed(bytes(8 * MIB)),))
+
+    config = NetworkConfig(connections_max_idle_ms=1_000, socket_send_buffer_bytes=32 * KIB)
+    async with opened(Large, config) as door:
+        peer = await door.peer(receive_buffer_bytes=16 * KIB)
+        await peer.send(framed(b"give me much"))
+        (connection,) = door.listener.connections
+        await until(lambda: connection.pending_bytes)
+        for _ in range(3):
+            await peer.send(framed(b"and more"))
+            await turns()
+            door.timer.advance(333)
+        assert not connection.is_closed
+        door.timer.advance(1)
+        assert connection.is_closed
+        assert "did not read its responses" in caplog.text
+
+
+async def test_the_idle_time_can_be_switched_off():
+    async with opened(config=NetworkConfig(connections_max_idle_ms=-1)) as door:
+        peer = await door.peer()
+        door.timer.advance(10**9)
+        await peer.send(framed(b"still here"))
+        assert await peer.receive_frame() == b"still here"
+
+
+# What a connection knows of itself.
+
+
+async def test_a_connection_knows_both_ends_and_its_listener():
+    async with opened() as door:
+        peer = await door.peer()
+        (connection,) = door.listener.connections
+        assert tuple(connection.peer) == peer.sock.getsockname()
+        assert tuple(connection.local) == peer.sock.getpeername()
+        assert connection.listener_name == "PLAINTEXT"
+        assert isinstance(connection, Connection)
+
+
+async def test_small_responses_do_not_wait_for_the_peers_acknowledgement():
+    async with opened() as door:
+        await door.peer()
+        (connection,) = door.listener.connections
+        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.MonkeyPatch):
+    calls: list[int] = []
+    from ottla.network import output_queue
+
+    real = output_queue.OutputQueue._send_buffers
+
+    def counted(self: output_queue.OutputQueue, sock: socket.socket, first: bytes) -> None:
+        calls.append(1)
+        real(self, sock, first)
+
+    monkeypatch.setattr(output_queue.OutputQueue, "_send_buffers", counted)
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(b"".join(framed(b"%d" % number) for number in range(100)))
+        await until(lambda: len(handler.requests) == 100)
+        for number in range(100):
+            handler.answer(number)
+        assert [await peer.receive_frame() for _ in range(100)] == [b"%d" % number for number in range(100)]
+        assert len(calls) == 1
+
+
+async def test_metrics_count_bytes_and_requests():
+    async with opened() as door:
+        peer: Peer = await door.peer()
+        await peer.send(framed(b"12345") * 3)
+        await peer.receive(27)
+        metrics = door.listener.metrics
+        assert (metrics.bytes_in, metrics.bytes_out, metrics.requests) == (27, 27, 3)
+        assert (metrics.connections_open, metrics.connections_accepted) == (1, 1)

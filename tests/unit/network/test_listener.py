@@ -1,0 +1,203 @@
+"""Who gets in, how the door closes, and what is said when it cannot open."""
+
+import asyncio
+import errno
+import socket
+
+import pytest
+
+from ottla.network.config import NetworkConfig
+from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.network.listener import Listener
+from ottla.network.listening_socket import ListenError
+from ottla.runtime.timer import ManualTimer
+from tests.unit.network.peers import Collect, Echo, framed, opened, turns, until
+
+
+def listener_at(host: str, port: int = 0, **options: object) -> Listener:
+    timer = ManualTimer()
+    return Listener(host, port, Echo, config=NetworkConfig(), clock=timer.clock, timer=timer, **options)  # type: ignore[arg-type]
+
+
+async def test_connections_above_the_limit_are_closed_as_they_come(caplog: pytest.LogCaptureFixture):
+    async with opened(config=NetworkConfig(max_connections=2)) as door:
+        first, _second, third = [await door.peer() for _ in range(3)]
+        assert await third.receive_end() == b""
+        assert "max.connections" in caplog.text
+        assert door.listener.metrics.connections_refused == 1
+        first.close()
+        await until(lambda: door.listener.metrics.connections_open == 1)
+        fourth = await door.peer()
+        await fourth.send(framed(b"in"))
+        assert await fourth.receive_frame() == b"in"
+
+
+async def test_one_address_may_not_take_all_connections(caplog: pytest.LogCaptureFixture):
+    async with opened(config=NetworkConfig(max_connections_per_ip=1)) as door:
+        await door.peer()
+        refused = await door.peer()
+        assert await refused.receive_end() == b""
+        assert "max.connections.per.ip" in caplog.text
+        other = socket.socket()
+        other.setblocking(False)
+        other.bind(("127.0.0.2", 0))
+        await asyncio.get_running_loop().sock_connect(other, tuple(door.listener.address))
+        await until(lambda: door.listener.metrics.connections_open == 2)
+        other.close()
+
+
+async def test_listeners_can_share_one_limit():
+    quotas = ConnectionQuotas(1, 10)
+    first, second = listener_at("127.0.0.1", quotas=quotas), listener_at("127.0.0.1", quotas=quotas)
+    await first.start()
+    await second.start()
+    try:
+        held = socket.create_connection(tuple(first.address))
+        await until(lambda: first.metrics.connections_open)
+        refused = socket.create_connection(tuple(second.address))
+        await until(lambda: second.metrics.connections_refused)
+        held.close()
+        refused.close()
+    finally:
+        await first.close()
+        await second.close()
+    assert quotas.open_count == 0
+
+
+async def test_without_file_descriptors_the_loop_does_not_spin_and_clients_get_in_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async with opened() as door:
+        attempts = 0
+        real_accept = socket.socket.accept
+
+        def accept(self: socket.socket) -> tuple[socket.socket, object]:
+            nonlocal attempts
+            attempts += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        client = socket.create_connection(tuple(door.listener.address))
+        await until(lambda: attempts)
+        await turns(100)
+        assert attempts == 1
+        assert "ulimit -n" in caplog.text
+        monkeypatch.setattr(socket.socket, "accept", real_accept)
+        door.timer.advance(200)
+        await until(lambda: door.listener.metrics.connections_open == 1)
+        client.close()
+
+
+async def test_a_taken_port_is_an_error_that_names_the_address_and_what_to_do():
+    async with opened() as door:
+        host, port = door.listener.address
+        with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{port}.*another program.*another port") as caught:
+            await listener_at(host, port).start()
+        assert caught.value.errno == errno.EADDRINUSE
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [("203.0.113.7", "does not have that address"), ("no.such.host.invalid", "is not the name of an address")],
+)
+async def test_an_address_that_is_not_ours_is_an_error_that_says_so(host: str, said: str):
+    with pytest.raises(ListenError, match=said):
+        await listener_at(host).start()
+
+
+async def test_a_name_with_two_addresses_is_listened_at_on_both_with_one_port():
+    listener = listener_at("localhost")
+    await listener.start()
+    try:
+        ports = {sock.getsockname()[1] for sock in listener._sockets}
+        assert len(ports) == 1
+        for sock in listener._sockets:
+            with socket.create_connection(sock.getsockname()[:2]):
+                before = listener.metrics.connections_accepted
+                await until(lambda before=before: listener.metrics.connections_accepted > before)
+    finally:
+        await listener.close()
+
+
+async def test_an_empty_host_is_every_interface_and_an_ipv4_peer_has_its_ipv4_address():
+    listener = listener_at("")
+    await listener.start()
+    try:
+        client = socket.create_connection(("127.0.0.1", listener.address.port))
+        await until(lambda: listener.connections)
+        (connection,) = listener.connections
+        assert connection.peer.host == "127.0.0.1"
+        assert connection.local.host == "127.0.0.1"
+        client.close()
+    finally:
+        await listener.close()
+
+
+# Closing.
+
+
+async def test_closing_lets_answers_leave_that_are_given_in_time():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b"))
+        await until(lambda: len(handler.requests) == 2)
+        closing = asyncio.ensure_future(door.listener.close(drain_ms=5_000))
+        await turns()
+        await peer.send(framed(b"too late"))
+        handler.answer(1)
+        await turns()
+        assert not closing.done()
+        handler.answer(0)
+        assert await peer.receive(10) == framed(b"a") + framed(b"b")
+        assert await peer.receive_end() == b""
+        await closing
+        assert len(handler.requests) == 2
+        assert handler.closed == 1
+        assert len(door.timer) == 0
+
+
+async def test_closing_does_not_wait_longer_than_it_was_told():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"never answered"))
+        await until(lambda: handler.requests)
+        closing = asyncio.ensure_future(door.listener.close(drain_ms=3_000))
+        await turns()
+        door.timer.advance(2_999)
+        await turns()
+        assert not closing.done()
+        door.timer.advance(1)
+        await closing
+        assert await peer.receive_end() == b""
+        assert handler.closed == 1
+
+
+async def test_idle_connections_do_not_delay_closing():
+    async with opened() as door:
+        peers = [await door.peer() for _ in range(5)]
+        await asyncio.wait_for(door.listener.close(drain_ms=60_000), 10)
+        for peer in peers:
+            assert await peer.receive_end() == b""
+
+
+async def test_after_closing_the_port_is_free_again():
+    listener = listener_at("127.0.0.1")
+    await listener.start()
+    port = listener.address.port
+    await listener.close()
+    again = listener_at("127.0.0.1", port)
+    await again.start()
+    await again.close()
+
+
+async def test_a_handler_that_cannot_be_made_costs_only_its_connection(caplog: pytest.LogCaptureFixture):
+    def failing(connection: object) -> Echo:
+        raise RuntimeError("no handler today")
+
+    async with opened(failing) as door:
+        peer = await door.peer()
+        assert await peer.receive_end() == b""
+        assert "no handler today" in caplog.text
+        assert door.listener.metrics.connections_open == 0
