@@ -12,6 +12,7 @@ Appends get their offsets at once and are written, in this order, by the log I/O
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -36,6 +37,8 @@ from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
 
 _WRITTEN_AND_SYNC: Final = WRITTEN | SYNC
+_LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+_max_timestamp_of: Final = attrgetter("max_timestamp")
 
 
 class Log:
@@ -132,25 +135,16 @@ class Log:
         self._require_writable()
         config = self.config
         if from_client:
-            check_appendable(batches, now_ms, config)
-            duplicate = self.producers.find_duplicate(batches)
+            duplicate = self._admit(batches, now_ms)
             if duplicate is not None:
-                return LogAppendInfo(
-                    duplicate.first_offset,
-                    duplicate.last_offset,
-                    duplicate.timestamp if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME else -1,
-                    self.log_start_offset,
-                    duplicate.timestamp,
-                    duplicate=True,
-                )
-            self.producers.validate(batches)
+                return duplicate
         size = records.nbytes
         if size > config.segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
             )
-        stamp = now_ms if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME else -1
-        max_timestamp = stamp if stamp >= 0 else max(batch.max_timestamp for batch in batches)
+        stamp = now_ms if config.message_timestamp_type is _LOG_APPEND_TIME else -1
+        max_timestamp = stamp if stamp >= 0 else max(map(_max_timestamp_of, batches))
         first_offset = self.log_end_offset
         end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
         if self._appender.must_roll(size, end_offset - 1, max_timestamp, now_ms, config):
@@ -158,13 +152,30 @@ class Log:
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
         appender = self._appender
-        token = PendingAppend(self, end_offset, appender.segment.size + size, on_stage)
+        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_stage)
         flags = _WRITTEN_AND_SYNC if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
         self._remember_producers(batches, first_offset, stamp, now_ms)
         self.log_end_offset = end_offset
         self.bytes_since_snapshot += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def _admit(self, batches: Sequence[BatchInfo], now_ms: int) -> LogAppendInfo | None:
+        """Check what a client sent; the first append's outcome when it sent something again."""
+        check_appendable(batches, now_ms, self.config)
+        first_time = self.producers.find_duplicate(batches)
+        if first_time is None:
+            self.producers.validate(batches)
+            return None
+        stamped = self.config.message_timestamp_type is _LOG_APPEND_TIME
+        return LogAppendInfo(
+            first_time.first_offset,
+            first_time.last_offset,
+            first_time.timestamp if stamped else -1,
+            self.log_start_offset,
+            first_time.timestamp,
+            duplicate=True,
+        )
 
     def _remember_producers(self, batches: Sequence[BatchInfo], first_offset: int, stamp: int, now_ms: int) -> None:
         offset = first_offset
@@ -191,7 +202,7 @@ class Log:
             if errno == 0:
                 old.release_memory()
                 if self.flushed_end_offset < end_offset:
-                    self.advance(SYNC, end_offset, 0)
+                    self.advance(SYNC, LogEnd(end_offset, 0))
 
         self.take_snapshot()
         self._appender.close(Signal(on_synced))
@@ -224,9 +235,8 @@ class Log:
         obsolete = [offset for offset in candidates if offset >= 0 and offset not in bases and offset not in kept]
         return [f"{self.directory}/{offset_file_name(offset, SNAPSHOT_SUFFIX)}" for offset in obsolete]
 
-    def advance(self, stage: int, end_offset: int, end_position: int) -> None:
-        """Everything before `end_offset`, at `end_position` of its segment, is written or flushed."""
-        end = LogEnd(end_offset, end_position)
+    def advance(self, stage: int, end: LogEnd) -> None:
+        """Everything before `end` is written or flushed."""
         if stage == WRITTEN:
             self._segments.written = end
         else:
@@ -336,7 +346,7 @@ class Log:
         end = LogEnd(self.log_end_offset, self._segments.newest.size)
         await self._until(self._appender.sync)
         if self._segments.flushed.offset < end.offset:
-            self.advance(SYNC, end.offset, end.position)
+            self.advance(SYNC, end)
 
     async def close(self) -> None:
         """Write and sync everything and let go of the files. Appends are refused from now on; reads go on."""

@@ -1,10 +1,9 @@
 """What became of an append."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class LogAppendInfo:
+class LogAppendInfo(NamedTuple):
     """Offsets of the first and the last record, and the times, in milliseconds.
 
     `log_append_time_ms` is -1 when producers set the time. `duplicate` says that an idempotent producer sent the

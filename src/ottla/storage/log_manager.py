@@ -176,8 +176,10 @@ class LogManager:
                     await self._tasks.in_thread(log.prepare_expiry)
                 expired = log.expire_segments(now_ms)
                 if expired:
+                    # The thread may still have a segment that was closed just now to sync; then it lets go of it.
+                    await log.flush()
                     await self._removal.remove(expired, log.config.file_delete_delay_ms)
-            except OSError as error:
+            except (OSError, ApiError) as error:
                 logger.warning("retention of %s: %s", log.topic_partition, error)
                 continue
             count += len(expired)
@@ -202,7 +204,8 @@ class LogManager:
         """
         complete = clean and await self._checkpoints.close_logs(self.logs())
         self._writer.detach()
-        await self._tasks.in_thread(self._writer.close)
+        await self._tasks.in_thread(self._writer.finish)
+        self._writer.poll()
         await self._tasks.in_thread(self._directory.close, clean=complete and self._writer.failure is None)
 
     def _log_directories(self) -> list[tuple[str, TopicPartition | None]]:

@@ -101,11 +101,9 @@ class LogWriter:
         if failure is not None:
             self._on_failure(failure)
 
-    def close(self) -> None:
-        """Do everything that is queued, hand out the completions, end the thread. BLOCKING."""
-        self.detach()
+    def finish(self) -> None:
+        """Do everything that is queued and end the thread; `poll` then hands out the last completions. BLOCKING."""
         self._io.close()
-        self.poll()
 
     def _schedule(self) -> None:
         if self._loop is not None and not self._submit_is_due:

@@ -1,5 +1,6 @@
 """Files open for reading: as many as are being read, and some that were read lately."""
 
+import errno
 from collections import OrderedDict
 from threading import Lock
 
@@ -31,7 +32,8 @@ class OpenFile:
 class OpenFiles:
     """The most recently read files, at most `limit` of them.
 
-    A file that falls out is closed as soon as nobody holds it. May be called from any thread.
+    A file that falls out is closed as soon as nobody holds it. When the process may open no more files half of them are
+    let go. May be called from any thread.
     """
 
     __slots__ = ("_disk", "_files", "_limit", "_lock")
@@ -50,12 +52,22 @@ class OpenFiles:
         with self._lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = OpenFile(self._disk, path)
+                file = self._files[path] = self._open(path)
                 if len(self._files) > self._limit:
                     self._files.popitem(last=False)
             else:
                 self._files.move_to_end(path)
             return file
+
+    def _open(self, path: str) -> OpenFile:
+        try:
+            return OpenFile(self._disk, path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._files:
+                raise
+        for _ in range(len(self._files) // 2 + 1):
+            self._files.popitem(last=False)
+        return OpenFile(self._disk, path)
 
     def forget(self, path: str) -> None:
         """Drop a file that is about to be renamed or removed."""

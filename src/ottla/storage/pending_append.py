@@ -3,32 +3,33 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from ottla.storage.log_segments import LogEnd
+
 OnStage = Callable[[int, int], None]
 
 
 class Appended(Protocol):
     """The log an append belongs to."""
 
-    def advance(self, stage: int, end_offset: int, end_position: int) -> None:
-        """Everything before `end_offset`, which lies at `end_position` of its segment, reached `stage`."""
+    def advance(self, stage: int, end: LogEnd) -> None:
+        """Everything before `end` reached `stage`."""
         ...
 
 
 class PendingAppend:
     """Moves its log's written and flushed end offsets, then tells whoever appended."""
 
-    __slots__ = ("_end_offset", "_end_position", "_log", "_on_stage")
+    __slots__ = ("_end", "_log", "_on_stage")
 
-    def __init__(self, log: Appended, end_offset: int, end_position: int, on_stage: OnStage | None) -> None:
+    def __init__(self, log: Appended, end: LogEnd, on_stage: OnStage | None) -> None:
         self._log = log
-        self._end_offset = end_offset
-        self._end_position = end_position
+        self._end = end
         self._on_stage = on_stage
 
     def completed(self, stage: int, errno: int) -> None:
         """WRITTEN or SYNC is done, or failed."""
         if errno == 0:
-            self._log.advance(stage, self._end_offset, self._end_position)
+            self._log.advance(stage, self._end)
         if self._on_stage is not None:
             self._on_stage(stage, errno)
 
