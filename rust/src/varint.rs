@@ -82,7 +82,9 @@ impl<'a> Reader<'a> {
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            if bits > max >> shift {
+            // Bytes beyond the width are refused even when they add nothing, as the Java client does.
+            let most = max >> shift;
+            if most == 0 || bits > most {
                 return self.malformed("a varint is too large");
             }
             value |= bits << shift;
@@ -175,6 +177,12 @@ mod tests {
                 .varint()
                 .is_err()
         );
+        assert!(
+            Reader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0])
+                .varint()
+                .is_err()
+        );
+        assert_eq!(Reader::new(&[0x80, 0x80, 0x80, 0x80, 0]).varint(), Ok(0));
         assert!(Reader::new(&[0xff; 11]).varlong().is_err());
     }
 }
