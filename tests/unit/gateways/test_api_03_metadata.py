@@ -8,6 +8,7 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.records import BrokerRemovedRecord
 from ottla.model.error_code import ErrorCode
+from ottla.native.errors import MessageError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 VERSIONS = range(API.min_version, API.max_version + 1)
@@ -152,3 +153,19 @@ async def test_an_entry_is_made_once_until_its_topic_or_the_brokers_change(door)
     assert entries.entry(door.image, door.image.topic("a")) is first
     without_broker, _ = apply_records(before, [BrokerRemovedRecord(1)])
     assert entries.entry(without_broker, before.topic("a")) is not first
+
+
+@pytest.mark.parametrize(
+    ("version", "body"), [(13, "00000000 01 00 00"), (11, "00000000 01 00 00"), (9, "00000000 01 00 00 00")]
+)
+def test_librdkafkas_question_for_all_topics_is_understood(version, body):
+    frame = memoryview(bytes.fromhex("ffff" + body))
+    request = API.decode_request(version, frame, 2)
+    assert request.topics is None
+    assert request.allow_auto_topic_creation
+
+
+@pytest.mark.parametrize("body", ["00000000 01 00 00 00", "01000000 01 00 00", "00000001 01 00 00", "00000000 01 00"])
+def test_other_bytes_behind_a_request_are_refused(body):
+    with pytest.raises(MessageError):
+        API.decode_request(13, memoryview(bytes.fromhex(body)), 0)

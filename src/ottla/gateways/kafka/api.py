@@ -13,6 +13,8 @@ from ottla.gateways.kafka.context import RequestContext
 from ottla.protocol.api_keys import APIS, ApiKey
 
 Handler = Callable[[RequestContext, Any], Any]
+Decode = Callable[[int, memoryview, int], Any]
+"""Makes a request of a version, a frame, and the offset at which the body begins in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Api:
     work waits for the disk or the controller, never for Produce and Fetch.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
-    (Produce, KAFKA-18659).
+    (Produce, KAFKA-18659). `decode` is given where a client that is widely used does not keep to the format.
     """
 
     key: ApiKey
@@ -32,6 +34,7 @@ class Api:
     max_version: int
     handle: Handler
     advertised_min_version: int | None = None
+    decode: Decode | None = None
     is_async: bool = field(init=False)
     """Whether the handler runs as a task."""
     request_type: type[Any] = field(init=False)
@@ -44,3 +47,8 @@ class Api:
     def serves(self, version: int) -> bool:
         """Whether requests of this version are served."""
         return self.min_version <= version <= self.max_version
+
+    def decode_request(self, version: int, frame: memoryview, offset: int) -> Any:
+        """The request whose body begins at `offset`. Raises InvalidInputError when the bytes are none."""
+        decode = self.decode or self.request_type.decode
+        return decode(version, frame, offset)

@@ -18,6 +18,7 @@ from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import validate_topic_name
+from ottla.native.errors import MessageError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -29,9 +30,24 @@ from ottla.protocol.messages.metadata import (
 )
 
 FIRST_VERSION_WITH_NULL = 1
+FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_WITH_IDS = 12
 
 Created = Mapping[str, Outcome[TopicImage]]
+
+
+def decode(version: int, frame: memoryview, offset: int) -> MetadataRequest:
+    """A request, also the one in which librdkafka asks for all topics.
+
+    From version 9 on a null list is one zero byte; librdkafka up to 2.16 sends the four bytes of the older versions
+    (confluentinc/librdkafka#5049). Kafka reads the first one and drops what is left over at the end.
+    """
+    try:
+        return MetadataRequest.decode(version, frame, offset)
+    except MessageError:
+        if version < FIRST_FLEXIBLE_VERSION or bytes(frame[offset : offset + 4]) != bytes(4):
+            raise
+        return MetadataRequest.decode(version, frame, offset + 3)
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | None:
@@ -143,4 +159,4 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     )
 
 
-API = Api(ApiKey.METADATA, 0, 13, handle)
+API = Api(ApiKey.METADATA, 0, 13, handle, decode=decode)

@@ -86,7 +86,7 @@ class KafkaConnection:
         if not api.serves(header.api_version):
             self._refuse_version(api, header, slot)
             return
-        request = api.request_type.decode(header.api_version, frame, header.body_offset)
+        request = api.decode_request(header.api_version, frame, header.body_offset)
         ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, lease)
         if api.is_async:
             self._busy = True
