@@ -120,13 +120,13 @@ def metadata_rows() -> list[Row]:
     kio_response, _ = read(data, 0)
     return [
         Row(
-            "Metadata response of 1,000 partitions encoded",
+            "Metadata of 1,000 partitions encoded",
             microseconds(lambda: frame.encode_response(7, response, 12)),
             microseconds(lambda: write(io.BytesIO(), kio_response)),
             2000,
         ),
         Row(
-            "Metadata response of 1,000 partitions decoded",
+            "Metadata of 1,000 partitions decoded",
             microseconds(lambda: MetadataResponse.decode(12, data)),
             microseconds(lambda: read(data, 0)),
             None,
@@ -147,7 +147,7 @@ def fetch_rows() -> list[Row]:
     read = entity_reader(KioFetchRequest)
     return [
         Row(
-            "Fetch request of 1,000 partitions decoded",
+            "Fetch of 1,000 partitions decoded",
             microseconds(lambda: FetchRequest.decode(13, data)),
             microseconds(lambda: read(data, 0)),
             1000,

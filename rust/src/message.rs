@@ -13,14 +13,16 @@ mod encode;
 mod failure;
 mod header;
 mod input;
+mod output;
 mod plan;
 mod slot;
 mod uuid;
 mod wire;
 
 use decode::Decoder;
-use encode::Encoder;
+use failure::Outcome;
 use input::Input;
+use output::Output;
 use plan::StructPlan;
 
 /// One message in one version.
@@ -47,14 +49,12 @@ impl MessageCodec {
     #[pyo3(signature = (data, offset = 0))]
     fn decode<'py>(&self, data: &Bound<'py, PyAny>, offset: usize) -> PyResult<Bound<'py, PyAny>> {
         let input = Input::new(data)?;
-        Decoder::new(&input, offset)
-            .message(&self.root)
-            .map_err(|failure| failure.into_error(&self.name))
+        self.checked(Decoder::new(&input, offset).message(&self.root))
     }
 
     fn encode<'py>(&self, message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-        let encoder = self.encoded(message, Encoder::whole(message.py()))?;
-        Ok(PyBytes::new(message.py(), encoder.bytes()))
+        let output = self.written(message, Output::whole())?;
+        Ok(PyBytes::new(message.py(), &output.bytes))
     }
 
     fn encode_frame<'py>(
@@ -62,11 +62,9 @@ impl MessageCodec {
         message: &Bound<'py, PyAny>,
         header: &[u8],
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let encoder = self.encoded(message, Encoder::framed(message.py(), header))?;
-        let encoder = encoder
-            .with_length()
-            .map_err(|failure| failure.into_error(&self.name))?;
-        Ok(PyBytes::new(message.py(), encoder.bytes()))
+        let mut output = self.written(message, Output::framed(header))?;
+        self.checked(output.put_frame_length())?;
+        Ok(PyBytes::new(message.py(), &output.bytes))
     }
 
     fn encode_frame_parts<'py>(
@@ -74,11 +72,9 @@ impl MessageCodec {
         message: &Bound<'py, PyAny>,
         header: &[u8],
     ) -> PyResult<Bound<'py, PyList>> {
-        let encoder = self.encoded(message, Encoder::framed_in_parts(message.py(), header))?;
-        let encoder = encoder
-            .with_length()
-            .map_err(|failure| failure.into_error(&self.name))?;
-        encoder.parts()
+        let mut output = self.written(message, Output::framed_in_parts(header))?;
+        self.checked(output.put_frame_length())?;
+        output.into_parts(message.py())
     }
 
     fn __repr__(&self) -> String {
@@ -87,15 +83,17 @@ impl MessageCodec {
 }
 
 impl MessageCodec {
-    fn encoded<'py>(
+    fn written<'py>(
         &self,
         message: &Bound<'py, PyAny>,
-        mut encoder: Encoder<'py>,
-    ) -> PyResult<Encoder<'py>> {
-        match encoder.structure(&self.root, message) {
-            Ok(()) => Ok(encoder),
-            Err(failure) => Err(failure.into_error(&self.name)),
-        }
+        mut output: Output<'py>,
+    ) -> PyResult<Output<'py>> {
+        self.checked(encode::structure(&mut output, &self.root, message))?;
+        Ok(output)
+    }
+
+    fn checked<T>(&self, outcome: Outcome<T>) -> PyResult<T> {
+        outcome.map_err(|failure| failure.into_error(&self.name))
     }
 }
 

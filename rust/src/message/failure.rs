@@ -28,6 +28,25 @@ enum Step {
     Index(usize),
 }
 
+/// Python raised. What says nothing about the message, such as a lack of memory, stays what it is.
+impl From<PyErr> for Box<Failure> {
+    #[cold]
+    fn from(error: PyErr) -> Self {
+        Python::attach(|py| {
+            if error.is_instance_of::<PyMemoryError>(py)
+                || error.is_instance_of::<PyKeyboardInterrupt>(py)
+            {
+                return Box::new(Failure {
+                    cause: Cause::Raised(error),
+                    position: None,
+                    path: Vec::new(),
+                });
+            }
+            Failure::of(error.value(py).to_string())
+        })
+    }
+}
+
 impl Failure {
     /// The bytes are wrong at a position.
     #[cold]
@@ -49,25 +68,10 @@ impl Failure {
         })
     }
 
-    /// Python raised. What says nothing about the message, such as a lack of memory, stays what it is.
-    #[cold]
-    pub(super) fn raised(error: PyErr, py: Python<'_>) -> Box<Self> {
-        if error.is_instance_of::<PyMemoryError>(py)
-            || error.is_instance_of::<PyKeyboardInterrupt>(py)
-        {
-            return Box::new(Self {
-                cause: Cause::Raised(error),
-                position: None,
-                path: Vec::new(),
-            });
-        }
-        Self::of(error.value(py).to_string())
-    }
-
-    /// The same, for the error that the interpreter holds.
+    /// The error that the interpreter holds.
     #[cold]
     pub(super) fn fetched(py: Python<'_>) -> Box<Self> {
-        Self::raised(PyErr::fetch(py), py)
+        PyErr::fetch(py).into()
     }
 
     #[cold]

@@ -107,32 +107,20 @@ fn read_response_header(mut reader: Reader<'_>, flexible: bool) -> Outcome<(i32,
 
 /// In the form with a two byte length in all versions, so that a header can be read before its version is known.
 fn client_id(py: Python<'_>, reader: &mut Reader<'_>) -> Outcome<Option<Py<PyString>>> {
-    let length = i16::from_be_bytes(reader.array()?);
-    if length == -1 {
+    let within = |failure: Box<Failure>| failure.within_field("client_id");
+    let Some(size) = reader.string_length(false).map_err(within)? else {
         return Ok(None);
-    }
+    };
     let position = reader.position();
-    let size = usize::try_from(length).map_err(|_| {
-        Failure::at(position - 2, format!("a length of {length}")).within_field("client_id")
-    })?;
-    let bytes = reader
-        .take(size)
-        .map_err(|failure| failure.within_field("client_id"))?;
+    let bytes = reader.take(size).map_err(within)?;
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Some(PyString::new(py, text).unbind())),
-        Err(_) => Err(Failure::at(position, "the string is not UTF-8").within_field("client_id")),
+        Err(_) => Err(within(Failure::at(position, "the string is not UTF-8"))),
     }
 }
 
 fn skip_tagged_fields(reader: &mut Reader<'_>) -> Outcome<()> {
-    let count = reader.unsigned_varint()? as usize;
-    if count.saturating_mul(2) > reader.remaining() {
-        return Err(reader.fault(format!(
-            "{count} tagged fields cannot be in {} bytes",
-            reader.remaining()
-        )));
-    }
-    for _ in 0..count {
+    for _ in 0..reader.tagged_field_count()? {
         reader.unsigned_varint()?;
         let size = reader.unsigned_varint()? as usize;
         reader.take(size)?;

@@ -59,6 +59,59 @@ impl<'a> Reader<'a> {
         Err(Failure::at(start, "a varint longer than five bytes"))
     }
 
+    /// The length of an array or of bytes; None is null.
+    #[inline]
+    pub(super) fn length(&mut self, compact: bool) -> Outcome<Option<usize>> {
+        if compact {
+            return self.compact_length();
+        }
+        let length = i32::from_be_bytes(self.array()?);
+        self.checked_length(length, 4)
+    }
+
+    /// The length of a string in bytes; None is null.
+    #[inline]
+    pub(super) fn string_length(&mut self, compact: bool) -> Outcome<Option<usize>> {
+        if compact {
+            return self.compact_length();
+        }
+        let length = i16::from_be_bytes(self.array()?);
+        self.checked_length(i32::from(length), 2)
+    }
+
+    fn compact_length(&mut self) -> Outcome<Option<usize>> {
+        Ok((self.unsigned_varint()? as usize).checked_sub(1))
+    }
+
+    /// -1 is null, less is nothing. `width` bytes were read for the length.
+    fn checked_length(&self, length: i32, width: usize) -> Outcome<Option<usize>> {
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(length)),
+            Err(_) if length == -1 => Ok(None),
+            Err(_) => {
+                let reason = format!("a length of {length}");
+                Err(Failure::at(self.position - width, reason))
+            }
+        }
+    }
+
+    /// How many tagged fields follow: each takes two bytes at least.
+    pub(super) fn tagged_field_count(&mut self) -> Outcome<usize> {
+        let count = self.unsigned_varint()? as usize;
+        self.check_room(count, 2, "tagged fields")?;
+        Ok(count)
+    }
+
+    /// Refuses a count of things that the bytes that are left cannot hold.
+    #[inline]
+    pub(super) fn check_room(&self, count: usize, bytes_min: usize, things: &str) -> Outcome<()> {
+        if count.saturating_mul(bytes_min) <= self.remaining() {
+            return Ok(());
+        }
+        let reason = format!("{count} {things} cannot be in {} bytes", self.remaining());
+        Err(self.fault(reason))
+    }
+
     #[cold]
     pub(super) fn fault(&self, reason: impl Into<String>) -> Box<Failure> {
         Failure::at(self.position, reason)
