@@ -88,6 +88,8 @@ class LogRecovery:
 
     def _recover_segment(self, segment: LogSegment, point: int) -> tuple[int, int, str | None]:
         """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why."""
+        if not self._disk.exists(segment.log_path):
+            return segment.base_offset, 0, None  # nothing was ever written to it: its file is made by the first write
         indexer, position = self._trusted_indexes(segment, point)
         file = OpenFile(self._disk, segment.log_path)
         on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
