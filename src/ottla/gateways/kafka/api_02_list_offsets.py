@@ -29,6 +29,7 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 
 _MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED: Final = 1
+LEADER_EPOCH_VERSION: Final = 4
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -56,7 +57,10 @@ async def _look_up(
     upper = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     timestamp, offset, epoch = await _find(partition, wanted.timestamp, upper)
     return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+        partition_index=wanted.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if ctx.api_version >= LEADER_EPOCH_VERSION else -1,
     )
 
 
