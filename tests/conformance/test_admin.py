@@ -114,7 +114,7 @@ class TestConfluent:
             (NewTopic("a" * 250, 1, 1), KafkaError.TOPIC_EXCEPTION),
             (NewTopic("admin-refused", 1, 2), KafkaError.INVALID_REPLICATION_FACTOR),
             (NewTopic("admin-refused", 20_000, 1), KafkaError.POLICY_VIOLATION),
-            (NewTopic("admin-refused", num_partitions=1, replica_assignment=[[9]]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
+            (NewTopic("admin-refused", 1, replica_assignment=[[9]]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
             (NewTopic("admin-refused", 1, 1, config={"no.such": "1"}), KafkaError.INVALID_CONFIG),
             (NewTopic("admin-refused", 1, 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG),
         ],
