@@ -70,6 +70,8 @@ def test_nothing_acknowledged_is_lost_repeated_or_reordered_when_the_broker_is_k
             producer.produce("orders", value=b"%d" % sent, partition=0, on_delivery=delivered)
             sent += 1
             producer.poll(0)
+            while sent - len(acknowledged) > 5000 and len(acknowledged) < goal:
+                producer.poll(0.1)
         broker.kill()
         broker.start()
     assert producer.flush(60) == 0
@@ -89,6 +91,7 @@ def test_a_group_goes_on_from_its_commit_after_a_kill(new_broker: NewBroker) -> 
         "group.id": "billing",
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
     }
     consumer = Consumer(settings)
     consumer.subscribe(["orders"])

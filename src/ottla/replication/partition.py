@@ -20,7 +20,14 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, validate_batches
-from ottla.native.errors import CorruptRecordError, KernelError, UnsupportedCodecError, UnsupportedMagicError
+from ottla.native.errors import (
+    BatchTooLargeError,
+    CorruptRecordError,
+    InvalidRecordError,
+    KernelError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
@@ -34,6 +41,8 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 _ERROR_OF_KERNEL: tuple[tuple[type[KernelError], ErrorCode], ...] = (
     (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (BatchTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
     (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
 )
 
