@@ -43,7 +43,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 
-ROUNDS = 7
+ROUNDS = 15
 PARTITIONS = range(1000)
 TOPIC_ID = UUID("6f0c0e0a-7f0e-4b3a-9f38-4d4f0f5a3c21")
 
