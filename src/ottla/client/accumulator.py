@@ -14,12 +14,15 @@ broker sees the numbers in order, and refuses what comes early (OUT_OF_ORDER_SEQ
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ottla.client.delivery import Delivery
 from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch, Record, next_sequence
 from ottla.model.topic_partition import TopicPartition
+
+OnGiveUp = Callable[[TopicPartition, int, Exception], None]
+"""Called with where records should have gone, how many they were, and why they were given up."""
 
 _HALF = 1 << 30
 
@@ -78,8 +81,9 @@ class PartitionQueue:
 class RecordAccumulator:
     """Everything a producer has taken and not yet seen settled."""
 
-    def __init__(self, limits: BatchLimits, *, idempotent: bool) -> None:
+    def __init__(self, limits: BatchLimits, *, idempotent: bool, on_give_up: OnGiveUp | None = None) -> None:
         self._limits = limits
+        self._on_give_up = on_give_up
         self._idempotent = idempotent
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._flushing = False
@@ -166,6 +170,8 @@ class RecordAccumulator:
         """The batch is given up, in flight or waiting."""
         self._remove(batch)
         batch.outcome.fail(error)
+        if self._on_give_up is not None:
+            self._on_give_up(batch.topic_partition, batch.record_count, error)
 
     def retry(self, batch: ProducerBatch, retry_at_ms: int) -> None:
         """The batch in flight is to be sent again, not before a time."""

@@ -127,6 +127,11 @@ class Consumer:
         else:
             self._membership.needs_rejoin()
 
+    @property
+    def group_id(self) -> str | None:
+        """The group this consumer belongs to or commits for."""
+        return self._options.group_id
+
     def assignment(self) -> list[TopicPartition]:
         """What is read now."""
         return self._positions.partitions()
@@ -329,7 +334,8 @@ class Consumer:
             position = self._positions.get(topic_partition)
             if position is not None and position.next_offset is None:
                 position.seek(offset)
-                self._committed[topic_partition] = offset
+                if topic_partition not in uncommitted:
+                    self._committed[topic_partition] = offset
 
     def _take(self, position: PartitionPosition) -> FetchedBatches:
         batches = position.waiting.popleft()

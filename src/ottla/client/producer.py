@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from ottla.client.accumulator import BatchLimits, RecordAccumulator
+from ottla.client.accumulator import BatchLimits, OnGiveUp, RecordAccumulator
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
 from ottla.client.delivery import Delivery, RecordMetadata
@@ -40,6 +40,7 @@ class Producer:
         producer_options: ProducerOptions | None = None,
         *,
         partitioner: Partitioner | None = None,
+        on_give_up: OnGiveUp | None = None,
         io: AsyncioIo | None = None,
     ) -> None:
         self._options = producer_options or ProducerOptions()
@@ -47,7 +48,7 @@ class Producer:
         self._cluster = Cluster(options, self._io)
         self._partitioner = partitioner or DefaultPartitioner(self._io.rng, self._options.batch_bytes)
         limits = BatchLimits(self._options.batch_bytes, self._options.linger_ms)
-        self._accumulator = RecordAccumulator(limits, idempotent=self._options.is_idempotent)
+        self._accumulator = RecordAccumulator(limits, idempotent=self._options.is_idempotent, on_give_up=on_give_up)
         self._tasks = Tasks("producer", on_failure=self._on_crash)
         self._sender: Sender | None = None
 
@@ -171,8 +172,8 @@ class Producer:
         if size > self._options.request_bytes_max:
             raise BrokerError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of {size} bytes for topic {topic!r} is larger than request_bytes_max,"
-                f" {self._options.request_bytes_max}",
+                f"a record of {size} bytes for topic {topic!r} is larger than a request may be,"
+                f" {self._options.request_bytes_max} bytes",
             )
         if (
             self._accumulator.pending_bytes + size <= self._options.buffer_bytes

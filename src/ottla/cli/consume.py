@@ -1,0 +1,305 @@
+"""`ottla consume`: read records of a topic."""
+
+import select
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.connection import bootstrap_option, client_options, run_until_done
+from ottla.cli.escapes import unescape
+
+if TYPE_CHECKING:
+    from ottla.cli.record_format import FormatRecord
+    from ottla.cli.start_position import StartPosition
+    from ottla.client.consumer import Consumer
+    from ottla.client.consumer_options import ConsumerOptions
+    from ottla.client.consumer_record import ConsumerRecord
+    from ottla.model.topic_partition import TopicPartition
+
+_POLL_RECORDS = 2_000
+_POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What to read and when to stop."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    start: "StartPosition | None"
+    until: "StartPosition | None"
+    count: int | None
+    exit_at_end: bool
+    timeout_ms: int | None
+
+
+@click.command("consume")
+@bootstrap_option
+@click.argument("topic")
+@click.option("-o", "--offset", metavar="WHERE", help="Where to begin.  [beginning; with --group: stored]")
+@click.option("--from-beginning", is_flag=True, help="The same as --offset beginning.")
+@click.option("--until", metavar="WHERE", help="Where to stop, this offset or time not included.")
+@click.option("-p", "--partition", "partitions", metavar="N,N-N", multiple=True, help="Only these; all if not said.")
+@click.option("-c", "--count", "--max-messages", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("-e", "--exit", "--exit-at-end", "exit_at_end", is_flag=True, help="Stop at what is the end now.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
+@click.option("-g", "--group", metavar="GROUP", help="Read this group's share, and commit what was written out.")
+@click.option("-f", "--format", "format_text", metavar="FORMAT", help="What to write for a record; tokens below.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Write KEY TEXT VALUE.")
+@click.option("-D", "--delimiter", metavar="TEXT", default="\\n", show_default=True, help="What ends a record.")
+@click.option("--null", metavar="TEXT", default="", help="What to write for a key or value that is null.  [nothing]")
+@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are not committed.")
+def consume(
+    bootstrap: str,
+    topic: str,
+    offset: str | None,
+    from_beginning: bool,
+    until: str | None,
+    partitions: tuple[str, ...],
+    count: int | None,
+    exit_at_end: bool,
+    timeout_ms: int | None,
+    group: str | None,
+    format_text: str | None,
+    as_json: bool,
+    key_delimiter: str | None,
+    delimiter: str,
+    null: str,
+    read_committed: bool,
+) -> None:
+    r"""Read records of a topic and write them to standard output, values one a line unless told otherwise.
+
+    WHERE is beginning, end, stored, an offset, -N for the last N of each partition, or @TIME: ms since 1970, a time
+    such as @2026-11-20T08:00:00Z, or @-15m for 15 minutes ago. Without --exit, --until, --count or --timeout-ms it goes
+    on until Ctrl-C. A group begins where it has committed; WHERE, beginning or end, is for partitions where it has not.
+
+    \b
+    Tokens of FORMAT (in TEXT as well: \t \n \0 \xNN):
+      %v value   %V its length   %k key       %K its length   %h headers
+      %t topic   %p partition    %o offset    %T timestamp in ms
+
+    \b
+    Examples:
+      ottla consume events --exit
+      ottla consume events -o -10 -f '%p@%o %k: %v\n'
+      ottla consume events --group billing --json
+    """
+    _check(group, partitions, format_text, as_json, key_delimiter, until)
+
+    from ottla.cli.record_format import compile_format, json_line, plain_format
+    from ottla.cli.start_position import GROUP_STARTS, StartKind, parse_position
+    from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+    from ottla.client.offsets import IsolationLevel
+    from ottla.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    if from_beginning and offset is not None:
+        raise click.UsageError("--from-beginning and --offset say two things: give one")
+    where = "beginning" if from_beginning else offset
+    start = parse_position(where, clock) if where is not None else None
+    if start is not None and start.kind is StartKind.STORED and group is None:
+        raise click.UsageError("--offset stored needs --group")
+    if start is not None and start.kind not in GROUP_STARTS and group is not None:
+        raise click.UsageError("a group begins where it has committed, else at --offset beginning or end")
+    if format_text is not None:
+        write = compile_format(format_text, null=unescape(null))
+    elif as_json:
+        write = json_line
+    else:
+        write = plain_format(
+            key_delimiter=unescape(key_delimiter) if key_delimiter is not None else None,
+            delimiter=unescape(delimiter),
+            null=unescape(null),
+        )
+    options = ConsumerOptions(
+        group_id=group,
+        auto_commit=group is not None,
+        auto_commit_interval_ms=1_000,
+        auto_offset_reset=OffsetReset.LATEST
+        if start is not None and start.kind is StartKind.END
+        else OffsetReset.EARLIEST,
+        isolation=IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED,
+    )
+    wanted = _Wanted(
+        topic=topic,
+        partitions=tuple(dict.fromkeys(number for text in partitions for number in _numbers(text))),
+        start=start,
+        until=parse_position(until, clock) if until is not None else None,
+        count=count,
+        exit_at_end=exit_at_end,
+        timeout_ms=timeout_ms,
+    )
+    run_until_done(_run(bootstrap, wanted, options, write))
+
+
+def _check(
+    group: str | None,
+    partitions: tuple[str, ...],
+    format_text: str | None,
+    as_json: bool,
+    key_delimiter: str | None,
+    until: str | None,
+) -> None:
+    if group is not None and partitions:
+        raise click.UsageError("a group decides who reads which partitions: leave out --partition, or --group")
+    if group is not None and until is not None:
+        raise click.UsageError("--until is not for groups: leave it out, or --group")
+    if sum((format_text is not None, as_json, key_delimiter is not None)) > 1:
+        raise click.UsageError("--format, --json and --key-delimiter say different things: give one")
+
+
+def _numbers(text: str) -> Iterable[int]:
+    """Partition numbers out of `0,4-6`."""
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise click.BadParameter(f"{text!r} is not a list of partitions such as 0,4-6", param_hint="--partition")
+        yield from range(int(first), int(last or first) + 1)
+
+
+async def _run(bootstrap: str, wanted: _Wanted, options: "ConsumerOptions", write: "FormatRecord") -> None:
+    from ottla.client.consumer import Consumer
+    from ottla.runtime.tasks import Tasks
+
+    tasks = Tasks("consume", threads_max=1)
+    try:
+        async with Consumer(client_options(bootstrap), options) as consumer:
+            reading = _Reading(consumer, wanted)
+            await reading.begin()
+            while not reading.finished:
+                records = await reading.next()
+                if records:
+                    chunk = b"".join([write(record) for record in records])
+                    try:
+                        await tasks.in_thread(_write_out, chunk)
+                    except BaseException:
+                        # What was not written out is not to be committed.
+                        reading.take_back(records)
+                        raise
+                elif _nobody_reads():
+                    raise BrokenPipeError
+    finally:
+        await tasks.close()
+
+
+def _write_out(chunk: bytes) -> None:
+    sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+def _nobody_reads() -> bool:
+    """Whether the other end of our output pipe is closed, so that waiting for more to write is no use."""
+    if not hasattr(select, "poll"):
+        return False
+    watch = select.poll()
+    try:
+        watch.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return False
+    return any(event & select.POLLERR for _, event in watch.poll(0))
+
+
+class _Reading:
+    """One run of the command: where it stands, and whether it has seen what it was asked for."""
+
+    def __init__(self, consumer: "Consumer", wanted: _Wanted) -> None:
+        self._consumer = consumer
+        self._wanted = wanted
+        self._left = wanted.count
+        self._idle_ms = 0
+        self._ends: dict[TopicPartition, int] = {}
+        self._known: set[TopicPartition] = set()
+        self.finished = False
+
+    async def begin(self) -> None:
+        """Assign and seek, or subscribe. Raises TopicNotFoundError."""
+        from ottla.client.errors import TopicNotFoundError
+
+        wanted = self._wanted
+        there = await self._consumer.partitions_of(wanted.topic)
+        if self._in_group:
+            self._consumer.subscribe([wanted.topic])
+            return
+        partitions = [each for each in there if not wanted.partitions or each.partition in wanted.partitions]
+        missing = set(wanted.partitions) - {each.partition for each in partitions}
+        if missing:
+            raise TopicNotFoundError(wanted.topic, min(missing))
+        self._consumer.assign(partitions)
+        for topic_partition, offset in (await self._offsets(partitions, wanted.start)).items():
+            self._consumer.seek(topic_partition, offset)
+        await self._find_ends(partitions)
+
+    async def next(self) -> "list[ConsumerRecord]":
+        """The next records to write out, maybe none."""
+        limit = _POLL_RECORDS if self._left is None else min(self._left, _POLL_RECORDS)
+        records = await self._consumer.poll(limit, _POLL_MS)
+        assigned = set(self._consumer.assignment())
+        if self._in_group and assigned != self._known:
+            self._known = assigned
+            await self._begin_in_group()
+        kept = [record for record in records if not self._is_past_end(record)]
+        self._account(kept, came=bool(records))
+        return kept
+
+    def take_back(self, records: "list[ConsumerRecord]") -> None:
+        """These were not written out: go on before them."""
+        for record in reversed(records):
+            if record.topic_partition in self._known or not self._in_group:
+                self._consumer.seek(record.topic_partition, record.offset)
+
+    @property
+    def _in_group(self) -> bool:
+        return self._consumer.group_id is not None
+
+    async def _begin_in_group(self) -> None:
+        await self._find_ends(sorted(self._known))
+
+    async def _find_ends(self, partitions: "list[TopicPartition]") -> None:
+        from ottla.client.offsets import OffsetAt
+
+        self._ends = {}
+        if self._wanted.until is not None:
+            self._ends = await self._offsets(partitions, self._wanted.until)
+        if self._wanted.exit_at_end:
+            ends = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
+            self._ends = {each: min(self._ends.get(each, end.offset), end.offset) for each, end in ends.items()}
+
+    async def _offsets(
+        self, partitions: "list[TopicPartition]", where: "StartPosition | None"
+    ) -> "dict[TopicPartition, int]":
+        from ottla.cli.start_position import StartKind
+        from ottla.client.offsets import OffsetAt
+
+        if where is not None and where.kind is StartKind.OFFSET:
+            return dict.fromkeys(partitions, where.number)
+        starts = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+        if where is None or where.kind is StartKind.BEGINNING:
+            return {each: start.offset for each, start in starts.items()}
+        ends = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
+        if where.kind is StartKind.TIMESTAMP:
+            found = await self._consumer.list_offsets(dict.fromkeys(partitions, where.number))
+            return {each: at.offset if at.offset >= 0 else ends[each].offset for each, at in found.items()}
+        before = where.number if where.kind is StartKind.LAST else 0
+        return {each: max(end.offset - before, starts[each].offset) for each, end in ends.items()}
+
+    def _is_past_end(self, record: "ConsumerRecord") -> bool:
+        end = self._ends.get(record.topic_partition)
+        return end is not None and record.offset >= end
+
+    def _account(self, kept: "list[ConsumerRecord]", *, came: bool) -> None:
+        if self._left is not None:
+            self._left -= len(kept)
+            self.finished = self._left <= 0
+        if self._ends and all(self._has_reached(each, end) for each, end in self._ends.items()):
+            self.finished = True
+        self._idle_ms = 0 if came else self._idle_ms + _POLL_MS
+        if self._wanted.timeout_ms is not None and self._idle_ms >= self._wanted.timeout_ms:
+            self.finished = True
+
+    def _has_reached(self, topic_partition: "TopicPartition", end: int) -> bool:
+        position = self._consumer.position(topic_partition)
+        return position is not None and position >= end
