@@ -382,7 +382,7 @@ class Connection:
     # The end.
 
     def _lose(self, error: OSError) -> None:
-        self.close("" if error.errno in _LOST else str(error))
+        self.close("" if error.errno in _LOST else error.strerror or str(error))
 
     def _watch_idle(self, delay_ms: int) -> None:
         if delay_ms >= 0:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ottla.network.file_slice import FileSlice
-from ottla.network.file_transfer import is_in_page_cache, send_file
+from ottla.network.file_transfer import GATHER_MAX_BYTES, is_in_page_cache, read_cached, read_file, send_file
 from ottla.network.response_queue import Buffer, Part
 
 _BUFFERS_MAX = min(os.sysconf("SC_IOV_MAX"), 512)
@@ -20,6 +20,9 @@ _SLICE_COST = 128
 
 _CHUNK_BYTES = 1024 * 1024
 """How much of a slice is looked at and sent in one go."""
+
+_GATHER_BYTES = 256 * 1024
+"""How much is put together for one call when small slices have to be read for it."""
 
 ReadAhead = Callable[[FileSlice], None]
 """Starts to read a slice into the page cache elsewhere; `OutputQueue.resume` is called when that is done."""
@@ -78,28 +81,30 @@ class OutputQueue:
         try:
             while self._parts and self.sent_bytes - sent_before < _TURN_BYTES:
                 first = self._parts[0]
-                if isinstance(first, FileSlice):
-                    if not self._send_slice(sock, first):
+                if isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES:
+                    if not self._is_first_at_hand(first):
                         return
-                else:
-                    self._send_buffers(sock, first)
+                    self._send_slice(sock, first)
+                elif not self._send_gathered(sock):
+                    return
         except (BlockingIOError, InterruptedError):
             return
 
-    def _send_buffers(self, sock: socket.socket, first: Buffer) -> None:
-        parts = self._parts
-        buffers: list[Buffer] = []
-        flags = 0
-        for part in parts:
-            if isinstance(part, FileSlice):
-                flags = _SEND_MORE
-                break
-            buffers.append(part)
-            if len(buffers) == _BUFFERS_MAX:
-                break
-        sent = sock.send(first, flags) if len(buffers) == 1 else sock.sendmsg(buffers, (), flags)
+    def _send_gathered(self, sock: socket.socket) -> bool:
+        """Send the bytes and small slices that come first, with one call. False when the disk has to be waited for."""
+        buffers, total, goes_on = self._gather()
+        if not buffers:
+            first = self._parts[0]
+            assert isinstance(first, FileSlice)
+            return self._is_first_at_hand(first)
+        flags = _SEND_MORE if goes_on else 0
+        sent = sock.send(buffers[0], flags) if len(buffers) == 1 else sock.sendmsg(buffers, (), flags)
         self.sent_bytes += sent
         self.memory_bytes -= sent
+        parts = self._parts
+        if sent == total:
+            del parts[: len(buffers)]
+            return True
         done = 0
         for buffer in buffers:
             size = len(buffer)
@@ -109,16 +114,53 @@ class OutputQueue:
             sent -= size
             done += 1
         del parts[:done]
+        return True
 
-    def _send_slice(self, sock: socket.socket, piece: FileSlice) -> bool:
-        """Send of the first slice. False when the disk has to be waited for."""
-        if not self._checked_bytes:
-            chunk = min(piece.size, _CHUNK_BYTES)
-            if not is_in_page_cache(piece.fd, piece.position, chunk):
-                self._is_reading_ahead = True
-                self._read_ahead(replace(piece, size=chunk))
-                return False
+    def _gather(self) -> tuple[list[Buffer], int, bool]:
+        """What goes out together: the buffers, their size, and whether a slice follows that goes out by itself.
+
+        Small slices are read and take the place of their bytes in the queue.
+        """
+        buffers: list[Buffer] = []
+        total = 0
+        for index, part in enumerate(self._parts):
+            if isinstance(part, FileSlice):
+                if part.size > GATHER_MAX_BYTES:
+                    return buffers, total, True
+                if total >= _GATHER_BYTES:
+                    break
+                data = self._read(part, is_first=not index)
+                if data is None:
+                    break
+                self._parts[index] = data
+                self.memory_bytes += part.size - _SLICE_COST
+            else:
+                data = part
+            buffers.append(data)
+            total += len(data)
+            if len(buffers) == _BUFFERS_MAX:
+                break
+        return buffers, total, False
+
+    def _read(self, piece: FileSlice, *, is_first: bool) -> Buffer | None:
+        if is_first and self._checked_bytes:
+            self._checked_bytes = 0
+            return read_file(piece.fd, piece.position, piece.size)
+        return read_cached(piece.fd, piece.position, piece.size)
+
+    def _is_first_at_hand(self, piece: FileSlice) -> bool:
+        """Whether the first slice can be sent of; if not, it is being read ahead from now on."""
+        if self._checked_bytes:
+            return True
+        chunk = min(piece.size, _CHUNK_BYTES)
+        if piece.size > GATHER_MAX_BYTES and is_in_page_cache(piece.fd, piece.position, chunk):
             self._checked_bytes = chunk
+            return True
+        self._is_reading_ahead = True
+        self._read_ahead(replace(piece, size=chunk))
+        return False
+
+    def _send_slice(self, sock: socket.socket, piece: FileSlice) -> None:
         sent = send_file(sock, piece.fd, piece.position, min(piece.size, self._checked_bytes))
         self.sent_bytes += sent
         if sent == piece.size:
@@ -128,4 +170,3 @@ class OutputQueue:
         else:
             self._parts[0] = replace(piece, position=piece.position + sent, size=piece.size - sent)
             self._checked_bytes = max(self._checked_bytes - sent, 0)
-        return True

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import os
 import socket
 import struct
+import threading
 from array import array
 from pathlib import Path
 
@@ -285,6 +287,7 @@ class Files(Echo):
     "slices",
     [
         ((0, 10), (20, 10)),
+        ((0, 16 * KIB), (40_000, 16 * KIB + 1), (80_000, 5)),
         ((4_000, 0), (8_000, 100_000)),
         ((12, 3 * MIB), (5 * MIB, 2 * MIB)),
         tuple((position * 5_000, 4_000) for position in range(600)),
@@ -306,40 +309,87 @@ async def test_slices_of_files_arrive_between_the_other_parts(slices: tuple[tupl
             assert connection.pending_bytes == 0
 
 
+class ColdPages:
+    """A page cache in which 64 KiB blocks are missing until they are read into it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.warm: set[int] = set()
+        self.read_ahead: list[tuple[int, int]] = []
+        monkeypatch.setattr("ottla.network.output_queue.is_in_page_cache", self.is_in_page_cache)
+        monkeypatch.setattr("ottla.network.output_queue.read_cached", self.read_cached)
+        monkeypatch.setattr("ottla.network.listener.read_into_page_cache", self.read_into_page_cache)
+
+    def blocks(self, position: int, size: int) -> set[int]:
+        return set(range(position // (64 * KIB), (position + size - 1) // (64 * KIB) + 1))
+
+    def is_in_page_cache(self, _fd: int, position: int, size: int) -> bool:
+        return self.blocks(position, size) <= self.warm
+
+    def read_cached(self, fd: int, position: int, size: int) -> bytes | None:
+        return os.pread(fd, size, position) if self.is_in_page_cache(fd, position, size) else None
+
+    def read_into_page_cache(self, _fd: int, position: int, size: int) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        self.read_ahead.append((position, size))
+        self.warm |= self.blocks(position, size)
+
+
+@pytest.mark.parametrize("slices", [((0, 3 * MIB),), ((0, 5_000), (2 * MIB, 5_000), (MIB, 300_000), (2 * MIB + 9, 9))])
 async def test_a_slice_that_is_not_in_the_page_cache_is_read_in_a_thread(
+    slices: tuple[tuple[int, int], ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    content = pattern(4 * MIB)
+    (tmp_path / "log").write_bytes(content)
+    pages = ColdPages(monkeypatch)
+    with (tmp_path / "log").open("rb") as file:
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": slices})
+        async with opened(handler) as door:
+            peer = await door.peer()
+            await peer.send(framed(b"1") + framed(b"2"))
+            for _ in range(2):
+                assert await peer.receive_frame() == b"head" + b"".join(content[p : p + s] for p, s in slices) + b"tail"
+    assert len(pages.read_ahead) == 3
+    assert max(size for _, size in pages.read_ahead) <= MIB
+
+
+async def test_a_connection_may_close_while_its_file_is_being_read_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    content = pattern(3 * MIB)
-    (tmp_path / "log").write_bytes(content)
-    cold = {0, 1 * MIB, 2 * MIB}
-    monkeypatch.setattr(
-        "ottla.network.output_queue.is_in_page_cache", lambda _fd, position, _size: position not in cold
-    )
-    warmed: list[tuple[int, int]] = []
-    monkeypatch.setattr(
-        "ottla.network.listener.read_into_page_cache", lambda _fd, position, size: warmed.append((position, size))
-    )
+    (tmp_path / "log").write_bytes(pattern(MIB))
+    pages = ColdPages(monkeypatch)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def read_slowly(fd: int, position: int, size: int) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        pages.read_into_page_cache(fd, position, size)
+
+    monkeypatch.setattr("ottla.network.listener.read_into_page_cache", read_slowly)
     with (tmp_path / "log").open("rb") as file:
-        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, 3 * MIB),)})
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, MIB),)})
         async with opened(handler) as door:
             peer = await door.peer()
             await peer.send(framed(b"1"))
-            assert await peer.receive_frame() == b"head" + content + b"tail"
-    assert warmed
-    assert warmed[0] == (0, MIB)
+            await until(begun.is_set)
+            peer.close()
+            await until(lambda: not door.listener.connections)
+            go_on.set()
+            await until(lambda: pages.read_ahead)
+            await turns()
 
 
+@pytest.mark.parametrize("size", [100, 100_000])
 async def test_a_file_that_ends_too_early_closes_the_connection_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "log").write_bytes(b"short")
     with (tmp_path / "log").open("rb") as file:
-        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, 100),)})
+        handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, size),)})
         async with opened(handler) as door:
             peer = await door.peer()
             await peer.send(framed(b"1"))
-            assert (await peer.receive_end()).endswith(b"short")
-            assert "ends before" in caplog.text
+            assert len(await peer.receive_end()) < size
+            assert "ends before position 5" in caplog.text
 
 
 async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_connection_closes(tmp_path: Path):
@@ -521,13 +571,13 @@ async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.Mon
     calls: list[int] = []
     from ottla.network import output_queue
 
-    real = output_queue.OutputQueue._send_buffers
+    real = output_queue.OutputQueue._send_gathered
 
-    def counted(self: output_queue.OutputQueue, sock: socket.socket, first: bytes) -> None:
+    def counted(self: output_queue.OutputQueue, sock: socket.socket) -> bool:
         calls.append(1)
-        real(self, sock, first)
+        return real(self, sock)
 
-    monkeypatch.setattr(output_queue.OutputQueue, "_send_buffers", counted)
+    monkeypatch.setattr(output_queue.OutputQueue, "_send_gathered", counted)
     async with opened(Collect) as door:
         peer = await door.peer()
         (handler,) = door.handlers

@@ -1,0 +1,63 @@
+"""Reading without waiting, against the operating system's own page cache."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.network.file_transfer import is_in_page_cache, read_cached, read_file, read_into_page_cache, send_file
+
+
+@pytest.fixture
+def content() -> bytes:
+    return os.urandom(1024 * 1024)
+
+
+@pytest.fixture
+def fd(tmp_path: Path, content: bytes):
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    number = os.open(path, os.O_RDWR)
+    os.fsync(number)
+    yield number
+    os.close(number)
+
+
+def test_what_was_just_written_is_read_without_waiting(fd: int, content: bytes):
+    assert is_in_page_cache(fd, 0, len(content))
+    assert read_cached(fd, 100, 5_000) == content[100:5_100]
+
+
+def test_what_the_system_forgot_is_not_there_until_it_has_been_read(fd: int, content: bytes):
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    if is_in_page_cache(fd, 0, len(content)):
+        pytest.skip("this file system keeps its pages or cannot say")
+    assert read_cached(fd, 0, 5_000) is None
+    read_into_page_cache(fd, 0, len(content))
+    assert is_in_page_cache(fd, 0, len(content))
+    assert read_cached(fd, 0, 5_000) == content[:5_000]
+
+
+def test_a_file_that_ends_too_early_is_an_error(fd: int, content: bytes):
+    with pytest.raises(OSError, match="ends before"):
+        read_file(fd, len(content) - 5, 10)
+    left, right = socket.socketpair()
+    with left, right, pytest.raises(OSError, match="ends before"):
+        send_file(left, fd, len(content), 10)
+
+
+def test_a_file_goes_to_a_socket_from_the_given_position(fd: int, content: bytes):
+    left, right = socket.socketpair()
+    with left, right:
+        assert send_file(left, fd, 1_000, 500) == 500
+        assert right.recv(1_000) == content[1_000:1_500]
+
+
+def test_a_full_socket_is_no_error_of_the_file(fd: int):
+    left, right = socket.socketpair()
+    with left, right:
+        left.setblocking(False)
+        left.send(bytes(64 * 1024 * 1024))
+        with pytest.raises(BlockingIOError):
+            send_file(left, fd, 0, 1024 * 1024)

@@ -1,0 +1,116 @@
+"""What is pushed arrives, whatever the socket takes at a time, and is accounted for."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.network.file_slice import FileSlice
+from ottla.network.output_queue import OutputQueue
+from ottla.network.receive_buffer import KIB
+
+CONTENT = os.urandom(512 * KIB)
+
+
+class ChokingSocket:
+    """Takes the given numbers of bytes, call by call; 0 is a full socket. Buffers only, no files."""
+
+    def __init__(self, takes: Iterator[int]) -> None:
+        self.takes = takes
+        self.taken = bytearray()
+        self.calls = 0
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        self.calls += 1
+        take = next(self.takes)
+        if not take:
+            raise BlockingIOError
+        self.taken += bytes(data[:take])
+        return min(take, len(data))
+
+    def sendmsg(self, buffers: list[bytes], ancillary: object = (), flags: int = 0) -> int:
+        return self.send(b"".join(bytes(buffer) for buffer in buffers), flags)
+
+
+def no_read_ahead(piece: FileSlice) -> None:
+    pytest.fail(f"{piece} is in the page cache")
+
+
+@pytest.fixture(scope="module")
+def fd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    path: Path = tmp_path_factory.mktemp("files") / "log"
+    path.write_bytes(CONTENT)
+    number = os.open(path, os.O_RDONLY)
+    yield number
+    os.close(number)
+
+
+part = st.one_of(
+    st.binary(max_size=300),
+    st.binary(max_size=300).map(memoryview),
+    st.integers(min_value=0, max_value=70_000).map(bytes),
+    st.tuples(st.integers(min_value=0, max_value=400_000), st.integers(min_value=0, max_value=16 * KIB)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(part, max_size=8), max_size=8), st.lists(st.integers(0, 100_000), min_size=1, max_size=10))
+def test_whatever_the_socket_takes_at_a_time_all_arrives_in_order(
+    fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int]
+):
+    queue = OutputQueue(no_read_ahead)
+    expected = bytearray()
+    for response in responses:
+        parts = [FileSlice(fd, *item, None) if isinstance(item, tuple) else item for item in response]
+        queue.push(parts)
+        for item in response:
+            expected += CONTENT[item[0] : item[0] + item[1]] if isinstance(item, tuple) else item
+
+    def endless() -> Iterator[int]:
+        while True:
+            yield from takes
+            yield 40_000
+
+    sock = ChokingSocket(endless())
+    while queue:
+        before = queue.sent_bytes
+        queue.write_to(sock)  # type: ignore[arg-type]
+        assert queue.memory_bytes >= 0
+        assert queue.sent_bytes - before <= 1024 * KIB + 512 * KIB, "others have their turn"
+    assert bytes(sock.taken) == bytes(expected)
+    assert (queue.memory_bytes, queue.sent_bytes) == (0, len(expected))
+
+
+def test_small_parts_and_small_slices_leave_with_one_call(fd: int):
+    queue = OutputQueue(no_read_ahead)
+    for number in range(50):
+        queue.push((b"header", FileSlice(fd, number * 100, 100, None)))
+    sock = ChokingSocket(iter([1 << 20]))
+    queue.write_to(sock)  # type: ignore[arg-type]
+    assert sock.calls == 1
+    assert not queue
+
+
+def test_slices_that_wait_are_not_read_into_memory_ahead_of_the_socket(fd: int):
+    queue = OutputQueue(no_read_ahead)
+    queue.push([FileSlice(fd, 0, 16 * KIB, None)] * 500)
+    queue.write_to(ChokingSocket(iter([1, 0])))  # type: ignore[arg-type]
+    assert queue.memory_bytes <= 256 * KIB + 16 * KIB + 500 * 128
+
+
+def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
+    queue = OutputQueue(no_read_ahead)
+    queue.push((b"header", FileSlice(fd, 5, 400 * KIB, None), b"trailer"))
+    left, right = socket.socketpair()
+    received = bytearray()
+    with left, right:
+        left.setblocking(False)
+        while queue:
+            queue.write_to(left)
+            assert queue.memory_bytes < 1_000
+            received += right.recv(1 << 20)
+    assert bytes(received) == b"header" + CONTENT[5 : 5 + 400 * KIB] + b"trailer"
