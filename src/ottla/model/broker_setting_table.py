@@ -55,7 +55,7 @@ _IDENTITY_AND_LISTENERS: Final = (
     _setting(
         "listeners",
         _LIST,
-        "PLAINTEXT://:9092",
+        "PLAINTEXT://127.0.0.1:9092",
         NotEmpty(),
         _HIGH,
         "Where the broker listens, as PLAINTEXT://host:port; without a host on every address, port 0 is a free one.",
@@ -301,10 +301,11 @@ _GROUPS: Final = (
     _setting(
         "group.initial.rebalance.delay.ms",
         _INT,
-        "3000",
+        "0",
         Range(0),
         _MEDIUM,
-        "How long an empty group waits for more members after the first has joined, so that it rebalances once.",
+        "How long an empty group waits for more members after the first has joined, so that it rebalances once; Kafka "
+        "waits 3000 ms unless told otherwise.",
     ),
     _setting(
         "group.max.session.timeout.ms", _INT, "1800000", Range(1), _MEDIUM, "The longest session a member may have."

@@ -61,8 +61,10 @@ class Partition:
         "high_watermark",
         "index",
         "is_leader",
+        "isr_size",
         "leader_epoch",
         "log",
+        "min_insync_replicas",
         "on_high_watermark",
         "topic_id",
         "topic_partition",
@@ -87,6 +89,9 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = True
         self.high_watermark = log.log_end_offset
+        self.isr_size = 1
+        self.min_insync_replicas = 1
+        """How many in-sync replicas acks=all asks for (`min.insync.replicas`)."""
         self.on_high_watermark = on_high_watermark
         self._clock = clock
         self._tasks = tasks
@@ -135,6 +140,12 @@ class Partition:
         try:
             if not self.is_leader:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+            if acks == ACKS_ALL and self.isr_size < self.min_insync_replicas:
+                raise ApiError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{self.topic_partition} has {self.isr_size} in-sync replicas, "
+                    f"min.insync.replicas asks for {self.min_insync_replicas}",
+                )
             batches = self._validate(records, from_client=from_client)
             if from_client:
                 self._require_what_producers_may_send(batches)

@@ -5,7 +5,7 @@ dropped   --> Partition stopped  --> coordinators are told           --> log ren
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ottla.broker.configs import ConfigService
 from ottla.groups.coordinator import GroupCoordinator
@@ -74,11 +74,7 @@ class PartitionKeeper:
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._serve(topic, image)
         for topic in self._configs.topics_with_changed_settings(image, delta):
-            config = self._log_config(topic, image)
-            for partition in topic.partitions:
-                found = self._replicas.find(topic.name, partition.index)
-                if found is not None:
-                    found.log.config = config
+            self._reconfigure(topic, image)
 
     def on_high_watermark(self, partition: Partition) -> None:
         """More can be read from a partition: whoever waits for it gets it."""
@@ -89,14 +85,25 @@ class PartitionKeeper:
         for partition in self._replicas:
             partition.fail(message)
 
+    def _reconfigure(self, topic: TopicImage, image: MetadataImage) -> None:
+        settings = self._configs.topic_settings(topic.name, image)
+        config = self._log_config(settings)
+        for partition in topic.partitions:
+            found = self._replicas.find(topic.name, partition.index)
+            if found is not None:
+                found.log.config = config
+                found.min_insync_replicas = int(settings["min.insync.replicas"])
+
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
-        config = self._log_config(topic, image)
+        settings = self._configs.topic_settings(topic.name, image)
+        config = self._log_config(settings)
         for partition in topic.partitions:
             if self._node_id not in partition.replicas or self._replicas.find(topic.name, partition.index):
                 continue
             topic_partition = TopicPartition(topic.name, partition.index)
             log = await self._log(topic, topic_partition, config)
-            self._add(topic, topic_partition, partition, log)
+            added = self._add(topic, topic_partition, partition, log)
+            added.min_insync_replicas = int(settings["min.insync.replicas"])
 
     async def _log(self, topic: TopicImage, topic_partition: TopicPartition, config: LogConfig) -> Log:
         log = self._logs.log(topic_partition)
@@ -109,7 +116,7 @@ class PartitionKeeper:
         log.config = config
         return log
 
-    def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> None:
+    def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> Partition:
         partition = Partition(
             topic_partition,
             topic.topic_id,
@@ -124,6 +131,7 @@ class PartitionKeeper:
         if topic.name == CONSUMER_OFFSETS_TOPIC:
             self._groups.partition_count = len(topic.partitions)
             self._groups.elected(partition)
+        return partition
 
     async def _drop(self, topic: TopicImage) -> None:
         dropped = self._replicas.remove(_partitions_of(topic))
@@ -132,9 +140,9 @@ class PartitionKeeper:
                 self._groups.resigned(partition.index)
             await self._logs.delete_log(partition.topic_partition)
 
-    def _log_config(self, topic: TopicImage, image: MetadataImage) -> LogConfig:
+    def _log_config(self, settings: Mapping[str, str]) -> LogConfig:
         return LogConfig.from_settings(
-            self._configs.topic_settings(topic.name, image),
+            settings,
             flush_before_ack=self._flush_before_ack,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
         )

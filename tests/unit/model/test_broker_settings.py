@@ -12,7 +12,7 @@ def test_without_settings_the_defaults_hold():
     assert settings["auto.create.topics.enable"] is True
     assert settings["offsets.topic.num.partitions"] == 50
     assert settings["advertised.listeners"] is None
-    assert settings.listeners == (Endpoint("", 9092),)
+    assert settings.listeners == (Endpoint("127.0.0.1", 9092),)
     assert settings.advertised_listener is None
     assert not settings.explicit
 
