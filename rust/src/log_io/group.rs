@@ -21,7 +21,7 @@ pub struct Group<T, P> {
     pub creates: Vec<(Handle, PathBuf)>,
     /// Sorted by handle; within one handle in the order of submission.
     pub appends: Vec<Append<T, P>>,
-    /// Which files to sync, with the tokens of `sync` operations.
+    /// Which files to sync, with the tokens that want to know, in the order of submission.
     pub syncs: BTreeMap<Handle, Vec<T>>,
     pub closes: Vec<(Handle, Option<T>)>,
 }
@@ -38,9 +38,10 @@ impl<T, P: Payload> Group<T, P> {
         for operation in operations {
             match operation {
                 Operation::Create { handle, path } => group.creates.push((handle, path)),
-                Operation::Append(append) => {
+                Operation::Append(mut append) => {
                     if append.sync {
-                        group.syncs.entry(append.handle).or_default();
+                        let waiting = group.syncs.entry(append.handle).or_default();
+                        waiting.extend(append.synced.take());
                     }
                     group.appends.push(append);
                 }

@@ -153,38 +153,35 @@ impl<T: Send, P: Payload> Writer<T, P> {
     }
 
     fn carry_out(&mut self, group: Group<T, P>) {
-        let Group {
-            creates,
-            appends,
-            mut syncs,
-            closes,
-        } = group;
-        for (handle, path) in creates {
+        for (handle, path) in group.creates {
             self.unless_failed(|files| files.create(handle, path));
         }
-        let written_count = self.write_runs(&appends, &syncs);
-        let mut synced = Vec::new();
-        for (index, append) in appends.into_iter().enumerate() {
-            if let Some(token) = append.synced {
-                synced.push((append.handle, token));
+        self.write(group.appends, &group.syncs);
+        self.report();
+        self.sync(group.syncs);
+        for (handle, token) in group.closes {
+            self.files.close(handle);
+            if token.is_some() {
+                self.complete(token, STAGE_CLOSED, self.errno(), None);
             }
+        }
+        self.report();
+    }
+
+    fn write(&mut self, appends: Vec<Append<T, P>>, syncs: &BTreeMap<Handle, Vec<T>>) {
+        let written_count = self.write_runs(&appends, syncs);
+        for (index, append) in appends.into_iter().enumerate() {
             let errno = if index < written_count {
                 0
             } else {
                 self.errno()
             };
-            let payload = Some(append.payload);
-            self.done.push(Completion {
-                token: append.written,
-                stage: STAGE_WRITTEN,
-                errno,
-                payload,
-            });
+            self.complete(append.written, STAGE_WRITTEN, errno, Some(append.payload));
         }
-        self.report();
-        for (handle, token) in synced {
-            syncs.entry(handle).or_default().push(token);
-        }
+    }
+
+    /// Sync file after file, each reported at once. The disk gets all of them to work on from the start.
+    fn sync(&mut self, syncs: BTreeMap<Handle, Vec<T>>) {
         if syncs.len() > 1 {
             for &handle in syncs.keys() {
                 self.unless_failed(|files| files.start_write_back(handle));
@@ -197,30 +194,11 @@ impl<T: Send, P: Payload> Writer<T, P> {
                 .fetch_add(1, Ordering::Relaxed);
             self.unless_failed(|files| files.sync(handle));
             let errno = self.errno();
-            let completions = tokens
-                .into_iter()
-                .map(|token| (Some(token), STAGE_SYNCED, errno));
-            self.done
-                .extend(completions.map(|(token, stage, errno)| Completion {
-                    token,
-                    stage,
-                    errno,
-                    payload: None,
-                }));
+            for token in tokens {
+                self.complete(Some(token), STAGE_SYNCED, errno, None);
+            }
             self.report();
         }
-        for (handle, token) in closes {
-            self.files.close(handle);
-            if token.is_some() {
-                self.done.push(Completion {
-                    token,
-                    stage: STAGE_CLOSED,
-                    errno: self.errno(),
-                    payload: None,
-                });
-            }
-        }
-        self.report();
     }
 
     /// Write run after run until one fails; returns how many of `appends` are in their files.
@@ -285,6 +263,15 @@ impl<T: Send, P: Payload> Writer<T, P> {
                 payload: None,
             });
         }
+    }
+
+    fn complete(&mut self, token: Option<T>, stage: u8, errno: i32, payload: Option<P>) {
+        self.done.push(Completion {
+            token,
+            stage,
+            errno,
+            payload,
+        });
     }
 
     fn errno(&self) -> i32 {
