@@ -71,21 +71,21 @@ def consume(
     null: str,
     read_committed: bool,
 ) -> None:
-    r"""Read records of a topic and write them to standard output, values one a line unless told otherwise.
+    """Read records of a topic and write them to standard output, values one a line unless told otherwise.
 
     WHERE is beginning, end, stored, an offset, -N for the last N of each partition, or @TIME: ms since 1970, a time
     such as @2026-11-20T08:00:00Z, or @-15m for 15 minutes ago. Without --exit, --until, --count or --timeout-ms it goes
     on until Ctrl-C. A group begins where it has committed; WHERE, beginning or end, is for partitions where it has not.
 
     \b
-    Tokens of FORMAT (in TEXT as well: \t \n \0 \xNN):
+    Tokens of FORMAT (in TEXT as well: \\t \\n \\0 \\xNN):
       %v value   %V its length   %k key       %K its length   %h headers
       %t topic   %p partition    %o offset    %T timestamp in ms
 
     \b
     Examples:
       ottla consume events --exit
-      ottla consume events -o -10 -f '%p@%o %k: %v\n'
+      ottla consume events -o -10 -f '%p@%o %k: %v\\n'
       ottla consume events --group billing --json
     """
     _check(group, partitions, format_text, as_json, key_delimiter, until)

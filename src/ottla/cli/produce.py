@@ -84,10 +84,10 @@ def produce(
     timeout_ms: int,
     quiet: bool,
 ) -> None:
-    r"""Write records to a topic, one a line, from standard input or files ("-" is standard input).
+    """Write records to a topic, one a line, from standard input or files ("-" is standard input).
 
     Each record is appended exactly once, in order, or the command says what was not and fails. In TEXT the escapes
-    \t \n \0 \xNN are known.
+    \\t \\n \\0 \\xNN are known.
 
     \b
     Examples:
