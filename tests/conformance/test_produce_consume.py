@@ -244,9 +244,7 @@ def test_an_offset_out_of_range_is_reset_as_the_consumer_asks(broker: BrokerProc
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, value=b"only")
     producer.flush(20)
-    consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"}
-    )
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
     consumer.assign([ConfluentTopicPartition(topic, 0, 1_000)])
     message = consumer.poll(20)
     assert message is not None

@@ -25,6 +25,7 @@ from ottla.native.errors import (
     CorruptRecordError,
     InvalidRecordError,
     KernelError,
+    TruncatedError,
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
@@ -44,6 +45,7 @@ _ERROR_OF_KERNEL: tuple[tuple[type[KernelError], ErrorCode], ...] = (
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
     (BatchTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
     (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
+    (TruncatedError, ErrorCode.CORRUPT_MESSAGE),
 )
 
 

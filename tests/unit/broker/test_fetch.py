@@ -1,0 +1,127 @@
+from collections.abc import Callable
+
+from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_partitions
+from ottla.model.error_code import ErrorCode
+from ottla.native import build_batch
+from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.timer import ManualTimer
+from tests.unit.replication.conftest import Appended
+
+New = Callable[..., object]
+
+
+def batch(size: int = 10) -> bytearray:
+    return build_batch([(1_000, None, b"x" * size, ())])
+
+
+async def append(partition: Partition, records: bytearray) -> int:
+    appended = Appended()
+    partition.append(records, acks=ACKS_ALL, on_ack=appended.on_ack)
+    await appended.ack
+    return len(records)
+
+
+def target(partition: Partition | None, offset: int = 0, max_bytes: int = 1 << 20) -> FetchTarget:
+    error = ErrorCode.NONE if partition is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return FetchTarget(partition, offset, max_bytes, error=error)
+
+
+def limits(max_bytes: int = 1 << 20, min_bytes: int = 1, max_wait_ms: int = 500) -> FetchLimits:
+    return FetchLimits(max_bytes, min_bytes, max_wait_ms)
+
+
+class Fetching:
+    """A purgatory that fetches wait in, and the answers so far."""
+
+    def __init__(self) -> None:
+        self.timer = ManualTimer()
+        self.purgatory = Purgatory(self.timer)
+        self.answers: list[list[PartitionRead]] = []
+
+    def fetch(self, targets: list[FetchTarget], limits: FetchLimits) -> None:
+        fetch(self.purgatory, targets, limits, self.answers.append)
+
+    def moved(self, partition: Partition) -> None:
+        self.purgatory.check_and_complete(partition.topic_partition)
+
+
+async def test_what_is_there_is_answered_at_once(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    size = await append(partition, batch())
+    fetching = Fetching()
+    fetching.fetch([target(partition)], limits())
+    assert [read.total_bytes for read in fetching.answers[0]] == [size]
+    assert fetching.answers[0][0].high_watermark == 1
+
+
+async def test_a_fetch_waits_until_min_bytes_are_there(new_partition: New) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    size = len(batch())
+    fetching.fetch([target(partition)], limits(min_bytes=2 * size))
+    await append(partition, batch())
+    assert fetching.answers == []
+    await append(partition, batch())
+    assert [read.total_bytes for read in fetching.answers[0]] == [2 * size]
+    assert fetching.purgatory.delayed_count == 0
+
+
+async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_up(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    size = await append(partition, batch())
+    fetching = Fetching()
+    fetching.fetch([target(partition)], limits(min_bytes=10_000, max_wait_ms=500))
+    fetching.timer.advance(499)
+    assert fetching.answers == []
+    fetching.timer.advance(1)
+    assert [read.total_bytes for read in fetching.answers[0]] == [size]
+
+
+async def test_an_error_of_one_partition_is_told_at_once(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    fetching = Fetching()
+    fetching.fetch([target(partition), target(None)], limits())
+    assert [read.error for read in fetching.answers[0]] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def test_an_offset_outside_the_log_is_told_with_the_range_there_is(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    await append(partition, batch())
+    [read] = read_partitions([target(partition, offset=2)], limits())
+    assert (read.error, read.high_watermark, read.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1, 0)
+    [at_end] = read_partitions([target(partition, offset=1)], limits())
+    assert (at_end.error, at_end.total_bytes) == (ErrorCode.NONE, 0)
+
+
+async def test_the_first_batch_comes_whole_however_small_the_limits_and_the_others_wait_their_turn(
+    new_partition: New,
+) -> None:
+    first = await new_partition(0)  # type: ignore[misc]
+    second = await new_partition(1)  # type: ignore[misc]
+    size = await append(first, batch(5000))
+    await append(second, batch(5000))
+    reads = read_partitions([target(first, max_bytes=100), target(second, max_bytes=100)], limits(max_bytes=100))
+    assert [read.total_bytes for read in reads] == [size, 0]
+    assert reads[1].high_watermark == 1
+
+
+async def test_a_deleted_partition_answers_those_who_wait_on_it(new_partition: New) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    fetching.fetch([target(partition)], limits())
+    partition.stop()
+    assert [read.error for read in fetching.answers[0]] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_a_reader_whose_log_parts_from_ours_is_told_where(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    await append(partition, batch())
+    stale = target(partition, offset=1)
+    stale.last_fetched_epoch = 2
+    [read] = read_partitions([stale], limits())
+    assert read.diverging_epoch is not None
+    assert read.total_bytes == 0
+    current = target(partition, offset=1)
+    current.last_fetched_epoch = 3
+    assert read_partitions([current], limits())[0].diverging_epoch is None

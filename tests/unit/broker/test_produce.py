@@ -1,0 +1,101 @@
+from collections.abc import Callable
+
+from ottla.broker.produce import PartitionWrite, produce
+from ottla.model.error_code import ErrorCode
+from ottla.native import build_batch
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.partition import ACKS_ALL, ACKS_NONE, Partition
+from ottla.runtime.timer import ManualTimer
+from tests.unit.replication.conftest import Appended
+
+New = Callable[..., object]
+
+
+def batch() -> bytearray:
+    return build_batch([(1_000, None, b"x", ())])
+
+
+class Producing:
+    """Produce requests and their answers."""
+
+    def __init__(self) -> None:
+        self.timer = ManualTimer()
+        self.answers: list[list[AppendAck]] = []
+        self.freed = 0
+
+    def free(self) -> None:
+        self.freed += 1
+
+    def produce(self, writes: list[PartitionWrite], acks: int = ACKS_ALL) -> None:
+        produce(
+            writes,
+            acks=acks,
+            timeout_ms=1000,
+            timer=self.timer,
+            on_buffer_free=self.free,
+            on_produced=self.answers.append,
+        )
+
+
+async def settled(partition: Partition) -> None:
+    """Wait until everything appended before is decided."""
+    appended = Appended()
+    partition.append(batch(), acks=ACKS_ALL, on_ack=appended.on_ack)
+    await appended.ack
+
+
+async def test_a_request_is_answered_once_when_its_last_partition_is_decided(new_partition: New) -> None:
+    first = await new_partition(0)  # type: ignore[misc]
+    second = await new_partition(1)  # type: ignore[misc]
+    await settled(second)
+    producing = Producing()
+    producing.produce([PartitionWrite(first, batch()), PartitionWrite(second, batch())])
+    assert producing.answers == []
+    await settled(first)
+    await settled(second)
+    assert [[(ack.error, ack.base_offset) for ack in answer] for answer in producing.answers] == [
+        [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
+    ]
+    assert producing.freed == 2
+    assert len(producing.timer) == 0
+
+
+async def test_a_refused_partition_does_not_stop_the_others(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    refusal = AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
+    producing = Producing()
+    producing.produce([PartitionWrite(None, bytearray(), refusal), PartitionWrite(partition, batch())])
+    await settled(partition)
+    [answer] = producing.answers
+    assert answer[0] == refusal
+    assert (answer[1].error, answer[1].base_offset) == (ErrorCode.NONE, 0)
+    assert producing.freed == 2
+
+
+async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_and_nothing_is_said_later(
+    new_partition: New,
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    producing = Producing()
+    producing.produce([PartitionWrite(partition, batch())])
+    producing.timer.advance(1000)
+    assert [ack.error for ack in producing.answers[0]] == [ErrorCode.REQUEST_TIMED_OUT]
+    await settled(partition)
+    assert len(producing.answers) == 1
+    assert producing.freed == 1
+
+
+async def test_acks_0_is_decided_before_the_records_are_written(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    producing = Producing()
+    producing.produce([PartitionWrite(partition, batch())], ACKS_NONE)
+    assert [ack.error for ack in producing.answers[0]] == [ErrorCode.NONE]
+    assert producing.freed == 0
+    await settled(partition)
+    assert producing.freed == 1
+
+
+async def test_a_request_without_partitions_is_answered_at_once() -> None:
+    producing = Producing()
+    producing.produce([])
+    assert producing.answers == [[]]

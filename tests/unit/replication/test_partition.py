@@ -1,0 +1,158 @@
+import os
+from collections.abc import Callable
+
+import pytest
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import build_batch, decode_records
+from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Partition
+from ottla.storage.log_config import LogConfig
+from tests.unit.replication.conftest import Appended
+
+New = Callable[..., object]
+
+
+def batch(count: int = 3, **options: object) -> bytearray:
+    return build_batch([(1_000, b"k", b"v%d" % n, ()) for n in range(count)], **options)  # type: ignore[arg-type]
+
+
+def append(partition: Partition, records: bytearray, acks: int = ACKS_ALL) -> Appended:
+    appended = Appended()
+    partition.append(records, acks=acks, on_ack=appended.on_ack, on_buffer_free=appended.on_buffer_free)
+    return appended
+
+
+def contents(partition: Partition, offset: int = 0) -> list[tuple[int, bytes | None]]:
+    result = partition.read(offset, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True)
+    data = b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
+    records = decode_records(data, max_decompressed_bytes=1 << 20, start_offset=offset)
+    return [(each[0], each[2 + 1]) for each in records]
+
+
+async def test_offsets_go_on_from_append_to_append_and_the_leader_epoch_is_in_the_batch(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    first, second = append(partition, batch(3)), append(partition, batch(2))
+    assert [(await each.ack).base_offset for each in (first, second)] == [0, 3]
+    assert contents(partition) == [(0, b"v0"), (1, b"v1"), (2, b"v2"), (3, b"v0"), (4, b"v1")]
+    assert partition.log.epoch_of_offset(4) == 3
+
+
+@pytest.mark.parametrize("flush_before_ack", [True, False])
+async def test_acks_all_is_answered_when_the_high_watermark_has_passed(
+    new_partition: New, flush_before_ack: bool
+) -> None:
+    partition = await new_partition(flush_before_ack=flush_before_ack)  # type: ignore[misc]
+    appended = append(partition, batch(3))
+    assert not appended.ack.done()
+    assert partition.high_watermark == 0
+    assert (await appended.ack).error is ErrorCode.NONE
+    assert partition.high_watermark == 3
+    assert partition.unacknowledged_count == 0
+    if flush_before_ack:
+        assert partition.log.flushed_end_offset == 3
+
+
+async def test_nobody_reads_above_the_high_watermark(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    appended = append(partition, batch(3))
+    assert partition.read(0, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True).total_bytes == 0
+    with pytest.raises(ApiError) as caught:
+        partition.read(1, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    await appended.ack
+
+
+async def test_the_buffer_is_given_back_once_and_not_before_the_write(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    for acks in (ACKS_LEADER, ACKS_ALL):
+        appended = append(partition, batch(), acks)
+        assert appended.freed == 0
+        await appended.ack
+        assert appended.freed == 1
+
+
+async def test_acks_0_is_answered_before_the_write(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    appended = append(partition, batch(), ACKS_NONE)
+    assert appended.ack.done()
+    await append(partition, batch()).ack
+    assert len(contents(partition)) == 6
+
+
+def corrupt(records: bytearray) -> bytearray:
+    records[-1] ^= 1
+    return records
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (corrupt(batch()), ErrorCode.CORRUPT_MESSAGE),
+        (batch() + batch(), ErrorCode.INVALID_RECORD),
+        (bytearray(), ErrorCode.INVALID_RECORD),
+        (batch()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch(1000), ErrorCode.MESSAGE_TOO_LARGE),
+        (
+            batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
+            ErrorCode.INVALID_TXN_STATE,
+        ),
+        (batch(1, is_control=True), ErrorCode.INVALID_RECORD),
+    ],
+    ids=["flipped bit", "two batches", "nothing", "cut off", "too large", "transactional", "control"],
+)
+async def test_what_producers_may_not_send_is_refused_and_leaves_the_log_as_it_was(
+    new_partition: New, records: bytearray, error: ErrorCode
+) -> None:
+    partition = await new_partition(config=LogConfig(max_message_bytes=1000))  # type: ignore[misc]
+    appended = append(partition, bytearray(records))
+    assert (await appended.ack).error is error
+    assert appended.freed == 1
+    assert partition.log.log_end_offset == 0
+    assert (await append(partition, batch()).ack).base_offset == 0
+
+
+async def test_a_repeated_batch_of_an_idempotent_producer_gets_the_first_answer_and_is_not_written_again(
+    new_partition: New,
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    ids = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    for acks in (ACKS_ALL, ACKS_ALL, ACKS_LEADER):
+        appended = append(partition, batch(3, **ids), acks)
+        assert (await appended.ack).base_offset == 0
+        assert appended.freed == 1
+    assert partition.log.log_end_offset == 3
+
+
+async def test_acks_all_is_refused_below_min_insync_replicas_and_acks_1_is_not(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    partition.min_insync_replicas = 2
+    assert (await append(partition, batch()).ack).error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await append(partition, batch(), ACKS_LEADER).ack).error is ErrorCode.NONE
+
+
+async def test_who_waits_is_told_when_the_partition_stops(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    appended = append(partition, batch())
+    partition.stop()
+    assert (await appended.ack).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await append(partition, batch()).ack).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+async def test_a_client_with_another_leader_epoch_is_told_which_way_it_errs(
+    new_partition: New, epoch: int, error: ErrorCode
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    partition.require_leader_epoch(-1)
+    partition.require_leader_epoch(3)
+    with pytest.raises(ApiError) as caught:
+        partition.require_leader_epoch(epoch)
+    assert caught.value.code is error
+
+
+async def test_the_rest_of_the_broker_reads_committed_bytes_in_a_thread(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    await append(partition, batch(2)).ack
+    data = await partition.read_bytes(0, 1)
+    assert len(decode_records(data, max_decompressed_bytes=1 << 20)) == 2
