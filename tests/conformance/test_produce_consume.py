@@ -156,10 +156,14 @@ def batches_of(log: bytes) -> list[bytes]:
     return batches
 
 
+def segment_of(broker: BrokerProcess, topic: str) -> bytes:
+    return Path(broker.data_dir, f"{topic}-0", "00000000000000000000.log").read_bytes()
+
+
 async def test_the_segment_file_holds_the_records_for_an_independent_codec(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     await write_confluent(broker.bootstrap, topic, "gzip")
-    log = Path(broker.data_dir, f"{topic}-0", "00000000000000000000.log").read_bytes()
+    log = segment_of(broker, topic)
     found = []
     for batch in batches_of(log):
         decoded = DefaultRecordBatch(bytearray(batch))
