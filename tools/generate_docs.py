@@ -39,10 +39,15 @@ COMPATIBILITY_TAIL = """
   for the broker's message format (KAFKA-18659).
 - **Requests of one connection are worked on side by side** and answered in order; Kafka reads the next one after it has
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
-- **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's promise.
+- **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
+  promise.
 - **Transactions are not served yet**: InitProducerId with a transactional id, and transactional batches, are refused.
-- **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by asking.
-- **Compaction does not run yet**: a compacted topic keeps every record.
+- **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by
+  asking.
+- **Compaction does not run yet**: a compacted topic keeps every record, and the settings of the cleaner are stored and
+  described but change nothing.
+- **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
+  versions. Otherwise bytes behind the end of a request close the connection.
 - **Message formats 0 and 1 are refused**, as Kafka 4 does.
 """
 
