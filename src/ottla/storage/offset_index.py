@@ -42,6 +42,8 @@ class OffsetIndex:
     def __getitem__(self, index: int) -> OffsetPosition:
         if index < 0:
             index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
         relative_offset, position = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)
         return OffsetPosition(self._base_offset + relative_offset, position)
 

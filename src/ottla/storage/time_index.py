@@ -39,6 +39,8 @@ class TimeIndex:
     def __getitem__(self, index: int) -> TimestampOffset:
         if index < 0:
             index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
         timestamp, relative_offset = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)
         return TimestampOffset(timestamp, self._base_offset + relative_offset)
 
