@@ -89,9 +89,7 @@ def starting_position(options: Options, *, default: OffsetAt, streaming: bool) -
     or_latest = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
     position = _position(options, "starting", default, or_latest=or_latest)
     if not streaming and _mentions(position, OffsetAt.LATEST):
-        raise OptionError(
-            "option startingOffsets: a batch cannot start at latest; give earliest, offsets or a time"
-        )
+        raise OptionError("option startingOffsets: a batch cannot start at latest; give earliest, offsets or a time")
     return position
 
 

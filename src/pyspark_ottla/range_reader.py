@@ -59,9 +59,7 @@ class RangeReader:
             if not batches:
                 empty_answers += 1
                 if empty_answers > EMPTY_ANSWERS_MAX:
-                    self._report(
-                        f"{wanted.topic_partition}: nothing comes from offset {offset} on"
-                    )
+                    self._report(f"{wanted.topic_partition}: nothing comes from offset {offset} on")
                     return
                 continue
             yield from self._decode(answer.records[:consumed], wanted, offset)

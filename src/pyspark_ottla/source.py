@@ -1,16 +1,21 @@
-"""The data source `ottla`: what Spark asks first, whatever the role."""
+"""The data source `ottla`: what Spark asks first, whatever the role.
+
+Spark starts a process for each of its questions. So what a role needs, above all the client, is imported by the role.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyspark_ottla.batch_reader import OttlaReader
 from pyspark_ottla.options import OptionError
-from pyspark_ottla.read_options import ReadOptions, includes_headers
-from pyspark_ottla.record_columns import spark_schema
-from pyspark_ottla.stream_reader import OttlaStreamReader
-from pyspark_ottla.write_columns import WriteColumns
-from pyspark_ottla.write_options import WriteOptions
-from pyspark_ottla.writer import OttlaStreamWriter, OttlaWriter
+
+if TYPE_CHECKING:
+    from pyspark_ottla.batch_reader import OttlaReader
+    from pyspark_ottla.stream_reader import OttlaStreamReader
+    from pyspark_ottla.writer import OttlaStreamWriter, OttlaWriter
 
 
 class OttlaDataSource(DataSource):
@@ -26,20 +31,33 @@ class OttlaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read."""
+        from pyspark_ottla.read_options import includes_headers
+        from pyspark_ottla.record_columns import spark_schema
+
         return spark_schema(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> OttlaReader:
         """For `spark.read`."""
+        from pyspark_ottla.batch_reader import OttlaReader
+        from pyspark_ottla.read_options import ReadOptions
+
         self._require_own(schema)
         return OttlaReader(ReadOptions.of(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802
         """For `spark.readStream`."""
+        from pyspark_ottla.read_options import ReadOptions
+        from pyspark_ottla.stream_reader import OttlaStreamReader
+
         self._require_own(schema)
         return OttlaStreamReader(ReadOptions.of(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         """For `df.write`."""
+        from pyspark_ottla.write_columns import WriteColumns
+        from pyspark_ottla.write_options import WriteOptions
+        from pyspark_ottla.writer import OttlaWriter
+
         if overwrite:
             raise OptionError("a log can only be added to: write with mode('append')")
         options = WriteOptions.of(self.options)
@@ -47,6 +65,10 @@ class OttlaDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802
         """For `df.writeStream`; in every output mode the rows are added to the log."""
+        from pyspark_ottla.write_columns import WriteColumns
+        from pyspark_ottla.write_options import WriteOptions
+        from pyspark_ottla.writer import OttlaStreamWriter
+
         options = WriteOptions.of(self.options)
         return OttlaStreamWriter(options, WriteColumns(schema, options.topic))
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -67,7 +66,10 @@ class WriteColumns:
         topics = batch.column("topic")
         if topics.null_count:
             raise ValueError("null topic present in the data: fill the column 'topic', or set option topic")
-        for topic in pc.unique(topics).to_pylist():
+        # As slow to import as all the rest, and most writes have one topic.
+        import pyarrow.compute as pc
+
+        for topic in topics.unique().to_pylist():
             yield topic, record.filter(pc.equal(topics, pa.scalar(topic, topics.type)))
 
 

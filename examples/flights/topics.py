@@ -1,0 +1,37 @@
+"""The topics of the demo."""
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+EVENTS = "flights.events"
+AIRLINES = "flights.airlines"
+AIRPORTS = "flights.airports"
+DELAYS = "flights.delays"
+DEAD_LETTERS = "flights.dead-letters"
+
+# The events are stamped with the time they became known, in 2013: retention by time would delete them at once.
+_KEEP = {"retention.ms": "-1"}
+_LATEST_OF_EACH_KEY = {"cleanup.policy": "compact"}
+
+_TOPICS = (
+    NewTopic(EVENTS, num_partitions=4, replication_factor=1, config=_KEEP),
+    NewTopic(AIRLINES, num_partitions=1, replication_factor=1, config=_LATEST_OF_EACH_KEY),
+    NewTopic(AIRPORTS, num_partitions=1, replication_factor=1, config=_LATEST_OF_EACH_KEY),
+    NewTopic(DELAYS, num_partitions=2, replication_factor=1, config=_LATEST_OF_EACH_KEY),
+    NewTopic(DEAD_LETTERS, num_partitions=1, replication_factor=1, config=_KEEP),
+)
+_TIMEOUT_S = 30
+
+
+def create_topics(bootstrap: str) -> None:
+    """Make the topics, empty, also where an earlier run on the same broker left some."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    left = admin.list_topics(timeout=_TIMEOUT_S).topics.keys() & {topic.topic for topic in _TOPICS}
+    if left:
+        for deletion in admin.delete_topics(sorted(left), operation_timeout=_TIMEOUT_S).values():
+            deletion.result()
+    for topic, creation in admin.create_topics(list(_TOPICS), operation_timeout=_TIMEOUT_S).items():
+        try:
+            creation.result()
+        except KafkaException as error:
+            raise RuntimeError(f"cannot create topic {topic}: {error}") from error
