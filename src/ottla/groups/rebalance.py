@@ -21,6 +21,9 @@ from ottla.model.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+RETRY_MS_MIN = 1_000
+"""A rebalance that nobody came to is tried again no sooner, even when its members ask for a time-out of 0."""
+
 
 def begin_or_go_on(step: Step, group: ClassicGroup, reason: str) -> None:
     """Something changed: begin a rebalance, or see whether the one that is prepared can be completed now."""
@@ -85,7 +88,8 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
             step.outcome.cancel_timer(SessionTimer(group.group_id, member.member_id))
     if group.members and not group.elect_joined_leader():
         # Only static members are left and none is back: wait on, until they are or their sessions end.
-        step.outcome.set_timer(JoinTimer(group.group_id), group.members.rebalance_timeout_ms())
+        timeout_ms = max(group.members.rebalance_timeout_ms(), RETRY_MS_MIN)
+        step.outcome.set_timer(JoinTimer(group.group_id), timeout_ms)
         return
     group.begin_generation(step.now_ms)
     if group.state is GroupState.EMPTY:

@@ -1,0 +1,193 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ottla.coordination.shard_runner import Operation, ShardRunner
+from ottla.coordination.shard_state import ShardState
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import build_batch
+from tests.unit.coordination.toy import FakePartition, WordAnswer, WordShard, crash, environment, get, park, put, until
+
+
+class Harness:
+    def __init__(self, **limits: int) -> None:
+        self.partition = FakePartition()
+        self.environment, self.turn = environment(**limits)
+        self.runner = ShardRunner(self.partition, WordShard, self.environment)
+        self.heard: list[str] = []
+
+    def ask(self, operation: Operation) -> None:
+        self.runner.submit(operation, self._hear, WordAnswer)
+
+    def _hear(self, answer: WordAnswer) -> None:
+        self.heard.append(answer.error.name if answer.error is not ErrorCode.NONE else str(answer.word))
+
+    async def load(self) -> None:
+        self.runner.start()
+        await until(lambda: self.runner.state is not ShardState.LOADING)
+
+    def restart(self) -> None:
+        self.runner.close()
+        self.runner = ShardRunner(self.partition, WordShard, self.environment)
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[Harness]:
+    harness = Harness()
+    yield harness
+    await harness.environment.tasks.close()
+
+
+async def test_requests_are_sent_away_until_the_shard_is_loaded(harness: Harness):
+    harness.ask(get("a"))
+    assert harness.heard == ["COORDINATOR_LOAD_IN_PROGRESS"]
+    await harness.load()
+    assert harness.runner.active_shard is not None
+    harness.ask(get("a"))
+    assert harness.heard[1:] == ["None"]
+
+
+async def test_what_was_written_is_there_after_a_restart(harness: Harness):
+    await harness.load()
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    harness.ask(put("b", "two"))
+    harness.ask(put("a", "three"))
+    harness.turn.end()
+    harness.restart()
+    await harness.load()
+    harness.ask(get("a"))
+    harness.ask(get("b"))
+    assert harness.heard[-2:] == ["three", "two"]
+
+
+async def test_a_log_larger_than_a_chunk_is_loaded_whole():
+    harness = Harness(load_chunk_bytes=200)
+    await harness.load()
+    for number in range(50):
+        harness.ask(put(f"key-{number}", "x" * 20))
+        harness.turn.end()
+    harness.restart()
+    await harness.load()
+    assert len(harness.runner.active_shard.words) == 50
+    await harness.environment.tasks.close()
+
+
+async def test_records_of_unknown_kinds_are_passed_over(harness: Harness):
+    batch = build_batch([(0, b"unknown-1", b"?", ()), (0, b"a", b"one", ()), (0, None, b"no key", ())])
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    await harness.load()
+    assert harness.runner.active_shard.words == {"a": "one"}
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "offline")])
+async def test_a_shard_whose_log_cannot_be_read_serves_nobody(harness: Harness, error: Exception):
+    harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.read_error = error
+    await harness.load()
+    assert harness.runner.state is ShardState.FAILED
+    harness.ask(get("a"))
+    assert harness.heard == ["NOT_COORDINATOR"]
+
+
+async def test_a_record_that_is_not_what_it_claims_fails_the_load(harness: Harness):
+    batch = build_batch([(0, b"broken", b"?", ())])
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    await harness.load()
+    assert harness.runner.state is ShardState.FAILED
+
+
+async def test_loading_waits_for_records_that_are_not_committed_yet(harness: Harness):
+    harness.partition.holds_back = True
+    batch = build_batch([(0, b"a", b"one", ())])
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.runner.start()
+    await until(lambda: len(harness.environment.timer) == 1)
+    assert harness.runner.state is ShardState.LOADING
+    harness.partition.commit()
+    harness.environment.timer.advance(1_000)
+    await until(lambda: harness.runner.state is ShardState.ACTIVE)
+    assert harness.runner.active_shard.words == {"a": "one"}
+
+
+async def test_after_a_refused_append_everybody_is_told_and_the_log_is_read_again(harness: Harness):
+    await harness.load()
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    harness.ask(park())
+    harness.partition.holds_back = True
+    harness.ask(put("a", "two"))
+    harness.turn.end()
+    harness.ask(get("a"))
+    harness.heard.clear()
+    harness.partition.lose()
+    assert sorted(harness.heard) == ["NOT_COORDINATOR"] * 3
+    await until(lambda: harness.runner.state is ShardState.ACTIVE)
+    harness.ask(get("a"))
+    assert harness.heard[3:] == ["one"]
+
+
+async def test_a_crash_tells_everybody_once_and_the_log_is_read_again(harness: Harness):
+    await harness.load()
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    harness.heard.clear()
+    harness.ask(park())
+    harness.ask(crash)
+    assert harness.heard == ["NOT_COORDINATOR", "NOT_COORDINATOR"]
+    await until(lambda: harness.runner.state is ShardState.ACTIVE)
+    harness.ask(get("a"))
+    assert harness.heard[2:] == ["one"]
+
+
+async def test_records_on_their_way_at_a_crash_are_not_lost(harness: Harness):
+    await harness.load()
+    harness.partition.holds_back = True
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    harness.ask(crash)
+    harness.partition.commit()
+    await until(lambda: harness.runner.state is ShardState.ACTIVE)
+    assert harness.runner.active_shard.words == {"a": "one"}
+
+
+async def test_a_timer_is_a_step_of_the_shard(harness: Harness):
+    await harness.load()
+    harness.ask(park(250))
+    harness.environment.timer.advance(249)
+    assert harness.heard == []
+    harness.environment.timer.advance(1)
+    assert harness.heard == ["due at 250"]
+
+
+async def test_closing_tells_everybody_and_stops_the_timers(harness: Harness):
+    await harness.load()
+    harness.ask(park(250))
+    harness.partition.holds_back = True
+    harness.ask(put("a", "one"))
+    harness.runner.close()
+    assert sorted(harness.heard) == ["NOT_COORDINATOR", "NOT_COORDINATOR"]
+    harness.environment.timer.advance(1_000)
+    harness.turn.end()
+    assert len(harness.heard) == 2
+    harness.ask(get("a"))
+    assert harness.heard[2:] == ["NOT_COORDINATOR"]
+
+
+async def test_closing_while_loading_leaves_it_closed(harness: Harness):
+    harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.runner.start()
+    harness.runner.close()
+    await until(lambda: len(harness.environment.tasks) == 0)
+    assert harness.runner.state is ShardState.CLOSED
+
+
+async def test_a_shard_whose_partition_moved_away_closes_when_its_append_is_refused(harness: Harness):
+    await harness.load()
+    harness.partition.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    harness.partition.is_leader = False
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    assert harness.heard == ["NOT_COORDINATOR"]
+    assert harness.runner.state is ShardState.CLOSED

@@ -1,0 +1,247 @@
+"""The coordinator over a partition that keeps what it is given: the whole way from request to commit."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.group_config import GROUP_ID_BYTES_MAX, PROTOCOLS_PER_MEMBER_MAX, GroupConfig
+from ottla.groups.member import MemberProtocol
+from ottla.groups.requests import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    OffsetToCommit,
+    Sync,
+)
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.topic_partition import TopicPartition
+from tests.unit.coordination.toy import FakePartition, environment, until
+
+PARTITION = TopicPartition("flights", 0)
+
+
+class Harness:
+    """A coordinator of an offsets topic with one partition."""
+
+    def __init__(self, **config: int) -> None:
+        self.config = GroupConfig(**{"offsets_topic_partitions": 1, "initial_rebalance_delay_ms": 0, **config})
+        self.environment, self.turn = environment()
+        self.groups = GroupCoordinator(self.config, self.environment)
+        self.partition = FakePartition()
+        self.partition.index = 0
+        self.answers: list[Any] = []
+
+    async def elect(self) -> None:
+        self.groups.elected(self.partition)
+        await until(lambda: not self.groups._runtime.is_loading)
+
+    def restart(self) -> None:
+        self.groups.close()
+        self.groups = GroupCoordinator(self.config, self.environment)
+
+    def join(self, **values: Any) -> None:
+        request = Join(
+            **{
+                "group_id": "g",
+                "member_id": "",
+                "new_member_id": "m",
+                "instance_id": None,
+                "client_id": "client",
+                "client_host": "/10.0.0.1",
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 30_000,
+                "protocol_type": "consumer",
+                "protocols": (MemberProtocol("range", b""),),
+                "must_rejoin_with_id": False,
+                **values,
+            }
+        )
+        self.groups.join(request, self.answers.append)
+
+    def commit(self, offset: int, group_id: str = "g") -> None:
+        self.groups.commit_offsets(
+            CommitOffsets(group_id, (OffsetToCommit("flights", 0, offset),)), self.answers.append
+        )
+
+    def fetch(self, group_id: str = "g") -> None:
+        self.groups.fetch_offsets(FetchOffsets(group_id), self.answers.append)
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[Harness]:
+    harness = Harness()
+    yield harness
+    await harness.environment.tasks.close()
+
+
+async def test_a_group_goes_from_join_to_work_and_survives_a_restart(harness: Harness):
+    await harness.elect()
+    harness.join()
+    harness.environment.timer.advance(1)
+    harness.turn.end()
+    assert harness.answers.pop().generation_id == 1
+    harness.groups.sync(Sync("g", 1, "m", assignments=(("m", b"work"),)), harness.answers.append)
+    assert harness.answers == []
+    harness.turn.end()
+    assert harness.answers.pop().assignment == b"work"
+    harness.restart()
+    await harness.elect()
+    harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
+    assert harness.answers.pop().error is ErrorCode.NONE
+    harness.groups.describe("g", harness.answers.append)
+    description = harness.answers.pop()
+    assert (description.state, description.members[0].assignment) == ("Stable", b"work")
+
+
+async def test_offsets_are_visible_when_they_are_committed_and_survive_a_restart(harness: Harness):
+    await harness.elect()
+    harness.partition.holds_back = True
+    harness.commit(7)
+    harness.fetch()
+    harness.turn.end()
+    assert harness.answers == []
+    harness.partition.commit()
+    committed, fetched = harness.answers
+    assert committed.error is ErrorCode.NONE
+    assert fetched.offsets[PARTITION].offset == 7
+    harness.restart()
+    await harness.elect()
+    harness.fetch()
+    assert harness.answers[2].offsets[PARTITION].offset == 7
+
+
+async def test_a_commit_that_the_log_refuses_is_not_seen(harness: Harness):
+    await harness.elect()
+    harness.partition.holds_back = True
+    harness.commit(7)
+    harness.turn.end()
+    harness.partition.lose()
+    assert [answer.error for answer in harness.answers] == [ErrorCode.NOT_COORDINATOR]
+    await until(lambda: not harness.groups._runtime.is_loading)
+    harness.fetch()
+    assert harness.answers[1].offsets == {}
+
+
+async def test_before_the_election_and_while_loading_clients_are_sent_away(harness: Harness):
+    harness.commit(7)
+    harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
+    harness.groups.elected(harness.partition)
+    harness.commit(7)
+    harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
+    with pytest.raises(ApiError, match="loaded"):
+        harness.groups.list_groups()
+    assert [answer.error for answer in harness.answers] == [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NONE,
+    ]
+
+
+async def test_groups_belong_to_the_partition_of_their_name():
+    harness = Harness(offsets_topic_partitions=50)
+    harness.partition.index = harness.groups.partition_of("g")
+    await harness.elect()
+    harness.commit(7, "g")
+    harness.commit(7, "another")
+    harness.turn.end()
+    assert sorted(answer.error for answer in harness.answers) == [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]
+    await harness.environment.tasks.close()
+
+
+async def test_the_topic_may_have_another_number_of_partitions_than_the_setting(harness: Harness):
+    harness.groups.elected(harness.partition, 10)
+    assert harness.groups.partition_of("hello") == 99162322 % 10
+    await until(lambda: not harness.groups._runtime.is_loading)
+
+
+async def test_deleting_a_topic_takes_the_offsets_in_it_along(harness: Harness):
+    await harness.elect()
+    harness.commit(7)
+    harness.groups.topics_deleted({"flights"})
+    harness.fetch()
+    harness.turn.end()
+    assert harness.answers[1].offsets == {}
+
+
+async def test_groups_are_listed_by_state_and_type(harness: Harness):
+    await harness.elect()
+    harness.commit(1, "simple")
+    harness.join(group_id="busy")
+    assert {group.group_id for group in harness.groups.list_groups()} == {"simple", "busy"}
+    assert [group.group_id for group in harness.groups.list_groups(["empty"])] == ["simple"]
+    assert [group.group_id for group in harness.groups.list_groups([" PreparingRebalance "])] == ["busy"]
+    assert harness.groups.list_groups(["nonsense"]) == []
+    assert len(harness.groups.list_groups([], ["Classic"])) == 2
+    assert harness.groups.list_groups([], ["consumer"]) == []
+    (busy,) = harness.groups.list_groups(["PreparingRebalance"])
+    assert (busy.protocol_type, busy.state, busy.group_type) == ("consumer", "PreparingRebalance", "classic")
+
+
+async def test_a_group_is_deleted_when_nobody_is_in_it(harness: Harness):
+    await harness.elect()
+    harness.commit(1)
+    harness.groups.delete("g", harness.answers.append)
+    harness.groups.delete("g", harness.answers.append)
+    harness.groups.describe("g", harness.answers.append)
+    harness.turn.end()
+    errors = [answer.error for answer in harness.answers]
+    assert errors == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+@pytest.mark.parametrize("group_id", ["", "x" * (GROUP_ID_BYTES_MAX + 1)])
+async def test_members_need_a_group_id_of_a_reasonable_length(harness: Harness, group_id: str):
+    await harness.elect()
+    groups, answer = harness.groups, harness.answers.append
+    harness.join(group_id=group_id)
+    groups.sync(Sync(group_id, 1, "m"), answer)
+    groups.heartbeat(Heartbeat(group_id, 1, "m"), answer)
+    groups.leave(Leave(group_id, ()), answer)
+    assert {each.error for each in harness.answers} == {ErrorCode.INVALID_GROUP_ID}
+
+
+async def test_offsets_may_belong_to_the_empty_group_id_but_not_to_an_endless_one(harness: Harness):
+    await harness.elect()
+    harness.commit(5, "")
+    harness.fetch("")
+    harness.groups.delete_offsets(DeleteOffsets("", (PARTITION,)), harness.answers.append)
+    harness.commit(5, "x" * (GROUP_ID_BYTES_MAX + 1))
+    harness.turn.end()
+    refused, *served = harness.answers
+    assert refused.error is ErrorCode.INVALID_GROUP_ID
+    assert [answer.error for answer in served] == [ErrorCode.NONE] * 3
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"instance_id": "x" * 1_025}, ErrorCode.INVALID_REQUEST),
+        ({"protocol_type": "x" * 1_025}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": (MemberProtocol("x" * 1_025, b""),)}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": (MemberProtocol("x", bytes(4 * 1024 * 1024 + 1)),)}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": (MemberProtocol("x", b""),) * (PROTOCOLS_PER_MEMBER_MAX + 1)}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_a_join_that_asks_for_too_much_or_offers_nothing_is_refused(
+    harness: Harness, values: dict[str, Any], error: ErrorCode
+):
+    await harness.elect()
+    harness.join(**values)
+    assert [answer.error for answer in harness.answers] == [error]
+
+
+async def test_whoever_waits_is_told_when_the_broker_stops(harness: Harness):
+    await harness.elect()
+    harness.join()
+    harness.groups.close()
+    assert [answer.error for answer in harness.answers] == [ErrorCode.NOT_COORDINATOR]
