@@ -11,6 +11,7 @@ import ottla
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.endpoint import Endpoint
 from ottla.network.address import Address
+from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
@@ -74,6 +75,7 @@ async def _run(settings: BrokerSettings, data_dir: Path, on_ready: Callable[[str
         raise
     try:
         await server.start()
+        garbage.settle()
         took_ms = clock.monotonic_ms() - begun_ms
         on_ready(_ready_line(server.address, data_dir, took_ms))
         sys.stdout.flush()
