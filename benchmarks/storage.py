@@ -1,4 +1,4 @@
-"""How fast the log takes batches: `python -m benchmarks.storage [--mb 512] [--dir DIR]`.
+"""How fast the log takes batches: `python -m benchmarks.storage [--mb 256] [--dir DIR]`.
 
 Each row appends batches through `Log` and the log I/O thread as a broker does, several in every turn of the event loop,
 with at most 64 MB queued. `group` is how many appends one group of the thread held on average.
@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from ottla.model.topic_partition import TopicPartition
-from ottla.native import LogIo, assign_offsets, build_batch, validate_batches
+from ottla.native import LogIo, build_batch, validate_batches
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.tasks import Tasks, run_main
@@ -84,7 +84,9 @@ async def measure(row: Row, total_bytes: int, parent: Path | None) -> str:
     cpu_started = time.thread_time()
     appended = 0
     while appended < count:
-        burst = min(APPENDS_PER_TURN, count - appended, row.in_flight - (appended - done), len(buffers) + done - appended)
+        burst = min(
+            APPENDS_PER_TURN, count - appended, row.in_flight - (appended - done), len(buffers) + done - appended
+        )
         for _ in range(burst):
             batch = memoryview(buffers[appended % len(buffers)])
             logs[appended % len(logs)].append(
@@ -116,7 +118,7 @@ async def measure(row: Row, total_bytes: int, parent: Path | None) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=512, help="how much each row writes")
+    parser.add_argument("--mb", type=int, default=256, help="how much each row writes")
     parser.add_argument("--dir", type=Path, default=None, help="where; the default is the temporary directory")
     options = parser.parse_args()
     print(

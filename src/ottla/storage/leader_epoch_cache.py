@@ -85,7 +85,7 @@ class LeaderEpochCache:
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end at or before `start_offset`; the one it lies in begins there now."""
         index = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
-        if index and self._entries[index - 1].start_offset < start_offset:
+        if index and self._entries[0].start_offset < start_offset:
             self._entries[:index] = [EpochEntry(self._entries[index - 1].epoch, start_offset)]
             self.is_dirty = True
 

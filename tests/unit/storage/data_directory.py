@@ -85,6 +85,20 @@ class OpenDirectory:
             self.append(log, records, **options)
         await log.flush()
 
+    async def pass_time(self, ms: int) -> None:
+        """Let time pass and wait for what was started by it."""
+        self.timer.advance(ms)
+        idle = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if not self.tasks:
+                idle.set_result(None)
+            else:
+                asyncio.get_running_loop().call_later(0.001, look)
+
+        look()
+        await idle
+
 
 @contextlib.asynccontextmanager
 async def opened(path: Path, *, clean: bool = True, **options: object) -> AsyncIterator[OpenDirectory]:
@@ -129,6 +143,11 @@ def batches_in(data: bytes) -> list[tuple[int, int, int]]:
 def files_of(directory: Path, suffix: str) -> list[Path]:
     """The files of a kind, by offset."""
     return sorted(directory.glob(f"*{suffix}"))
+
+
+def names_in(directory: Path, pattern: str = "*") -> list[str]:
+    """The names in a directory that match."""
+    return sorted(path.name for path in directory.glob(pattern))
 
 
 def kafkas_indexes(data: bytes, base_offset: int, interval: int) -> tuple[bytes, bytes]:

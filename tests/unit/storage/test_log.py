@@ -77,9 +77,10 @@ async def test_written_and_flushed_follow_the_disk_and_are_told_once_a_round(tmp
 async def test_without_sync_only_written_is_reported_and_flush_makes_up_for_it(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log()
+        written = asyncio.Event()
+        log.on_progress = lambda _: written.set()
         directory.append(log, batch(), sync=False)
-        while not directory.stages:
-            await asyncio.sleep(0)
+        await written.wait()
         assert directory.stages == [(1, 0)]
         assert (log.written_end_offset, log.flushed_end_offset) == (1, 0)
         await log.flush()

@@ -1,6 +1,7 @@
 """The time index against the file format and a naive search."""
 
 import struct
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def test_an_entry_is_twelve_bytes_timestamp_and_relative_offset():
 def test_timestamps_grow_strictly_and_offsets_never_go_back(pairs: list[tuple[int, int]]):
     index, kept = filled(pairs)
     assert list(index) == kept
-    assert all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(kept, kept[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(kept))
 
 
 @given(offered, st.integers(-5, 220))

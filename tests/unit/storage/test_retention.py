@@ -1,0 +1,130 @@
+"""Which segments go, and what happens to their files."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.storage.log_config import LogConfig
+from ottla.storage.retention import SegmentFacts, count_expired
+from tests.unit.storage.data_directory import NOW_MS, batch, bytes_of, files_of, names_in, opened
+
+DAY = 86_400_000
+FOREVER = {"retention_ms": -1, "retention_bytes": -1}
+
+
+def facts(*segments: tuple[int, int, int]) -> list[SegmentFacts]:
+    return [SegmentFacts(*segment) for segment in segments]
+
+
+def test_segments_older_than_retention_ms_go_and_the_first_younger_one_keeps_the_rest():
+    config = LogConfig(retention_ms=100)
+    segments = facts((10, 5, 850), (10, 9, 899), (10, 15, 900), (10, 20, 0))
+    assert count_expired(segments, 0, 1000, config) == 2
+
+
+def test_segments_go_while_more_than_retention_bytes_would_stay():
+    segments = facts((30, 5, 0), (30, 9, 0), (30, 15, 0), (30, 20, 0))
+    counts = [
+        count_expired(segments, 0, 0, LogConfig(retention_ms=-1, retention_bytes=limit))
+        for limit in (-1, 0, 30, 59, 60, 61, 120)
+    ]
+    assert counts == [0, 4, 3, 2, 2, 1, 0]
+
+
+def test_segments_wholly_before_the_log_start_go_whatever_the_policy():
+    segments = facts((30, 5, 0), (30, 9, 0), (30, 15, 0))
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1)
+    assert [count_expired(segments, start, 10**9, config) for start in (0, 4, 5, 8, 9, 14)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_records_without_a_time_have_no_age():
+    assert count_expired(facts((10, 5, -1)), 0, NOW_MS, LogConfig(retention_ms=0)) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(-1, 100)), max_size=8),
+    st.integers(-1, 150),
+    st.integers(-1, 100),
+    st.integers(0, 40),
+)
+def test_what_goes_is_what_a_naive_loop_would_delete(
+    shapes: list[tuple[int, int]], retention_bytes: int, retention_ms: int, log_start: int
+):
+    segments = [SegmentFacts(size, (index + 1) * 5, time) for index, (size, time) in enumerate(shapes)]
+    left = list(segments)
+    while left:
+        oldest = left[0]
+        rest = sum(segment.size for segment in left[1:])
+        old = retention_ms >= 0 and oldest.largest_timestamp >= 0 and 100 - oldest.largest_timestamp > retention_ms
+        much = retention_bytes >= 0 and rest >= retention_bytes
+        if not (old or much or oldest.end_offset <= log_start):
+            break
+        left.pop(0)
+    config = LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes)
+    assert count_expired(segments, log_start, 100, config) == len(segments) - len(left)
+
+
+async def test_expired_segments_are_renamed_then_removed_and_the_log_start_moves(tmp_path: Path):
+    config = LogConfig(segment_bytes=500, retention_ms=DAY, file_delete_delay_ms=60_000)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        times = [NOW_MS - 2 * DAY] * 3 + [NOW_MS] * 2
+        await directory.append_all(log, [batch(2, value=b"x" * 200, timestamp=time) for time in times])
+        old_slice = log.read(0, 100, max_offset=10)
+        expected = bytes_of(old_slice)
+        assert await directory.manager.apply_retention() == 3
+        assert log.log_start_offset == 6
+        assert [int(file.stem) for file in files_of(tmp_path / "orders-0", ".log")] == [6, 8]
+        deleted = names_in(tmp_path / "orders-0", "*.deleted")
+        assert "00000000000000000002.snapshot.deleted" in deleted
+        assert len(deleted) == 3 * 3 + 2
+        await directory.pass_time(59_999)
+        assert names_in(tmp_path / "orders-0", "*.deleted") == deleted
+        await directory.pass_time(1)
+        assert names_in(tmp_path / "orders-0", "*.deleted") == []
+        assert bytes_of(old_slice) == expected
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        assert (log.log_start_offset, log.log_end_offset) == (6, 10)
+
+
+async def test_a_log_whose_every_record_is_too_old_goes_on_at_its_end(tmp_path: Path):
+    config = LogConfig(retention_ms=DAY)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        await directory.append_all(log, [batch(5, timestamp=NOW_MS - 2 * DAY)])
+        assert await directory.manager.apply_retention() == 1
+        assert (log.log_start_offset, log.log_end_offset, log.size) == (5, 5, 0)
+        assert await directory.manager.apply_retention() == 0
+        assert names_in(tmp_path / "orders-0", "*.log") == ["00000000000000000005.log"]
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+        assert directory.append(log, batch()).first_offset == 5
+
+
+async def test_what_is_not_on_disk_yet_is_not_deleted(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(retention_ms=DAY))
+        directory.append(log, batch(timestamp=NOW_MS - 2 * DAY))
+        assert log.expire_segments(NOW_MS) == []
+
+
+async def test_a_compacted_topic_keeps_everything(tmp_path: Path):
+    config = LogConfig(segment_bytes=500, retention_ms=1, cleanup_policy=frozenset({"compact"}))
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        await directory.append_all(log, [batch(2, value=b"x" * 200, timestamp=5) for _ in range(4)])
+        assert await directory.manager.apply_retention() == 0
+
+
+async def test_epochs_before_the_log_start_are_forgotten(tmp_path: Path):
+    config = LogConfig(segment_bytes=500, retention_ms=DAY)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        for epoch, time in enumerate([NOW_MS - 2 * DAY, NOW_MS - 2 * DAY, NOW_MS]):
+            directory.append(log, batch(2, value=b"x" * 200, timestamp=time), epoch=epoch)
+        await log.flush()
+        await directory.manager.apply_retention()
+        assert log.leader_epochs.entries == ((2, 4),)
