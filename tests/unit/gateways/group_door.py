@@ -1,0 +1,77 @@
+"""The Kafka door's group APIs over a real coordinator whose log is kept in memory; answers go through their wire form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.coordination.environment import Environment
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.group_config import GroupConfig
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.network.address import Address
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.timer import ManualTimer
+from tests.unit.coordination.toy import FakePartition, until
+from tests.unit.gateways.admin_door import AdminDoor
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
+
+
+class GroupDoor(AdminDoor):
+    """A broker with the topic `flights` of two partitions, and an offsets topic of one that it coordinates."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, SETTINGS)
+        self.rng = SeededRng(0)
+        self.timer = ManualTimer()
+        self.partition = FakePartition()
+        self.partition.index = 0
+
+    async def open(self) -> GroupDoor:
+        await super().open()
+        environment = Environment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
+        self.groups = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
+        await self.topics.create([NewTopic("flights", num_partitions=2)])
+        await self.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("g",)))
+        return self
+
+    async def elect(self) -> None:
+        """This broker coordinates the groups from now on."""
+        self.groups.elected(self.partition)
+        await until(lambda: self.groups._runtime.state(0).name == "ACTIVE")
+
+    async def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
+        return await self.send(api, request, version)
+
+    def send(self, api: Api, request: Any, version: int | None = None) -> asyncio.Future[Any]:
+        """Send a request; the future is its answer, as the client decodes it."""
+        version = api.max_version if version is None else version
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def respond(response: Any) -> None:
+            answered.set_result(type(response).decode(version, response.encode(version)))
+
+        ctx = SimpleNamespace(
+            api_version=version,
+            client_id="client",
+            broker=self,
+            groups=self.groups,
+            connection=SimpleNamespace(local=self.reached_at, peer=Address("10.0.0.1", 50000)),
+            respond=respond,
+        )
+        result = api.handle(ctx, type(request).decode(version, request.encode(version)))
+        if asyncio.iscoroutine(result):
+            self.tasks.spawn(_answer(result, respond), "handler")
+        elif result is not None:
+            respond(result)
+        return answered
+
+
+async def _answer(handling: Any, respond: Any) -> None:
+    respond(await handling)
