@@ -2,8 +2,8 @@
 
 import socket
 import threading
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
 from ottla.client.address import Address
@@ -159,11 +159,9 @@ class BlockingIo:
                 coroutine.close()
         return results
 
-    @staticmethod
-    @asynccontextmanager
-    async def exclusion() -> AsyncIterator[None]:
+    def exclusion(self) -> AbstractAsyncContextManager[Any]:
         """No lock is needed: one call runs at a time."""
-        yield
+        return nullcontext()
 
     def stop(self) -> None:
         """End all pauses, now and from now on."""

@@ -73,6 +73,7 @@ class Cluster:
         self._connecting: dict[tuple[int, Lane], AbstractAsyncContextManager[Any]] = {}
         self._coordinators: dict[str, int] = {}
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._bootstrap_turn = 0
         self._closed = False
 
     async def connect(self) -> None:
@@ -191,7 +192,10 @@ class Cluster:
             connection = self.open_connection(_BOOTSTRAP_NODE)
             if connection is not None:
                 return connection
-            for address in self.options.bootstrap:
+            for _ in self.options.bootstrap:
+                # The next time begin with the next address: this one may accept connections and not answer.
+                address = self.options.bootstrap[self._bootstrap_turn % len(self.options.bootstrap)]
+                self._bootstrap_turn += 1
                 try:
                     return await self._connect(_BOOTSTRAP_NODE, Lane.GENERAL, address)
                 except _NO_CONNECTION as error:

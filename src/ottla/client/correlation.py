@@ -44,10 +44,11 @@ class Correlation(Generic[W]):
         """Whose answer a frame is: the waiter, the API key and the version to decode it in."""
         if not self._unanswered:
             raise ProtocolViolationError("the broker answered a request that was not sent")
-        correlation_id, api_key, version, waiter = self._unanswered.popleft()
+        correlation_id, api_key, version, waiter = self._unanswered[0]
         answered_id = int.from_bytes(frame[:4], "big", signed=True)
         if answered_id != correlation_id:
             raise ProtocolViolationError(f"the broker answered request {answered_id}; {correlation_id} was next")
+        self._unanswered.popleft()
         return waiter, api_key, version
 
     def abandon(self) -> list[W]:
