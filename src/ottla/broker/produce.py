@@ -60,8 +60,9 @@ class Production:
         on_produced, self._on_produced = self._on_produced, None
         if on_produced is None:
             return
-        if self._timeout is not None:
-            self._timeout.cancel()
+        timeout, self._timeout = self._timeout, None
+        if timeout is not None:
+            timeout.cancel()
         on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
 
 
