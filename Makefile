@@ -35,11 +35,14 @@ $(STAMP)/tools:
 	@$(BIN)/python -m pip install --quiet --constraint requirements.lock maturin
 	@touch $@
 
+rust/Cargo.lock: rust/crates.lock $(STAMP)/tools
+	@$(BIN)/python tools/lock_crates.py restore
+
 KERNEL := $(wildcard rust/src/*.rs rust/src/*/*.rs) rust/Cargo.toml
 
-$(STAMP)/kernel: $(STAMP)/tools $(KERNEL)
-	@echo "building the kernel (a minute the first time)"
-	@$(BIN)/maturin develop --release --quiet
+$(STAMP)/kernel: $(STAMP)/tools $(KERNEL) rust/Cargo.lock
+	@echo "building the kernel (one to two minutes the first time)"
+	@PIP_CONSTRAINT=requirements.lock $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
 $(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
