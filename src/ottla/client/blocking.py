@@ -148,7 +148,7 @@ class BlockingClient:
         response = await cluster.ask_node(leader.leader, request, FetchResponse, timeout_ms=timeout_ms)
         if response.error_code:
             raise broker_error(response.error_code, f"fetching from {topic_partition}")
-        answers = fetched(response, [position], cluster.metadata)
+        answers = fetched(response, request)
         if not answers:
             raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left {topic_partition} out of its answer")
         answer = answers[0]
@@ -171,7 +171,7 @@ class BlockingClient:
         timeout_ms = cluster.options.request_timeout_ms
         request = produce_request([(topic_partition, batches)], cluster.metadata, acks, timeout_ms)
         response = await cluster.ask_node(leader.leader, request, ProduceResponse, timeout_ms=timeout_ms)
-        answers = produced(response, cluster.metadata)
+        answers = produced(response, request)
         if not answers:
             raise broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left {topic_partition} out of its answer")
         if answers[0].error != ErrorCode.NONE:

@@ -243,7 +243,12 @@ class Cluster:
                 raise broker_error(code, f"topic {name!r}")
             return self.metadata.topics[name]
 
-        return await self.retrying(attempt, deadline)
+        try:
+            return await self.retrying(attempt, deadline)
+        except BrokerError as error:
+            if error.code in _TOPIC_NOT_THERE:
+                raise TopicNotFoundError(name) from error
+            raise
 
     async def leader(self, topic_partition: TopicPartition, deadline: Deadline) -> PartitionMetadata:
         """The partition with a leader that is a broker of the cluster.

@@ -10,7 +10,6 @@ from ottla.client.offsets import IsolationLevel
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import (
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -99,23 +98,25 @@ def fetch_request(
     )
 
 
-def fetched(
-    response: FetchResponse, positions: Iterable[FetchPosition], metadata: ClusterMetadata
-) -> list[FetchedBatches]:
-    """The answer partition by partition; those that were not asked for are left out."""
-    offsets = {position.topic_partition: position.offset for position in positions}
+def fetched(response: FetchResponse, request: FetchRequest) -> list[FetchedBatches]:
+    """The answer partition by partition; those that were not asked for are left out.
+
+    Answers that name topics by id alone get the names the request had.
+    """
+    names = {topic.topic_id: topic.topic for topic in request.topics}
+    offsets = {
+        TopicPartition(topic.topic, each.partition): each.fetch_offset
+        for topic in request.topics
+        for each in topic.partitions
+    }
     found = []
     for topic in response.responses:
-        name = _name(topic, metadata)
+        name = topic.topic or names.get(topic.topic_id, "")
         for partition in topic.partitions:
             topic_partition = TopicPartition(name, partition.partition_index)
             if topic_partition in offsets:
                 found.append(_fetched_batches(topic_partition, offsets[topic_partition], partition))
     return found
-
-
-def _name(topic: FetchableTopicResponse, metadata: ClusterMetadata) -> str:
-    return topic.topic or metadata.topic_names.get(topic.topic_id, "")
 
 
 def _fetched_batches(topic_partition: TopicPartition, offset: int, answer: PartitionData) -> FetchedBatches:

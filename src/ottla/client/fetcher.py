@@ -137,7 +137,7 @@ class Fetcher:
             self._cluster.metadata.stale = True
             await self._cluster.io.pause(self._cluster.options.retry_backoff_ms)
         else:
-            answers = {each.topic_partition: each for each in fetched(response, wanted, self._cluster.metadata)}
+            answers = {each.topic_partition: each for each in fetched(response, request)}
             for position, generation, _ in asked:
                 answer = answers.get(position.topic_partition)
                 if answer is not None and position.generation == generation:

@@ -80,11 +80,12 @@ def produce_request(
     )
 
 
-def produced(response: ProduceResponse, metadata: ClusterMetadata) -> Sequence[ProducedBatch]:
-    """The answer partition by partition."""
+def produced(response: ProduceResponse, request: ProduceRequest) -> Sequence[ProducedBatch]:
+    """The answer partition by partition. Answers that name topics by id alone get the names the request had."""
+    names = {topic.topic_id: topic.name for topic in request.topic_data}
     return [
         ProducedBatch(
-            topic_partition=TopicPartition(topic.name or metadata.topic_names.get(topic.topic_id, ""), partition.index),
+            topic_partition=TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.index),
             error=error_code(partition.error_code),
             message=_message(partition),
             base_offset=partition.base_offset,

@@ -187,7 +187,7 @@ class Sender:
             self._on_request_error(batches, error)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        self._tasks.spawn(self._wait(node_id, answer, batches), f"produce to broker {node_id}")
+        self._tasks.spawn(self._wait(node_id, request, answer, batches), f"produce to broker {node_id}")
 
     def _encode(self, batches: Sequence[ProducerBatch]) -> list[tuple[TopicPartition, bytearray]]:
         encoded = []
@@ -210,13 +210,19 @@ class Sender:
             self._accumulator.succeed(batch, -1, -1)
         self._settled.set()
 
-    async def _wait(self, node_id: int, answer: Awaitable[ProduceResponse], batches: Sequence[ProducerBatch]) -> None:
+    async def _wait(
+        self,
+        node_id: int,
+        request: ProduceRequest,
+        answer: Awaitable[ProduceResponse],
+        batches: Sequence[ProducerBatch],
+    ) -> None:
         try:
             response = await answer
         except (ClientError, InvalidInputError) as error:
             self._on_request_error(batches, error)
         else:
-            self._on_response(batches, response)
+            self._on_response(batches, request, response)
         finally:
             self._in_flight[node_id] -= 1
             self._changed.set()
@@ -228,8 +234,10 @@ class Sender:
         for batch in batches:
             self._try_again(batch, error)
 
-    def _on_response(self, batches: Sequence[ProducerBatch], response: ProduceResponse) -> None:
-        results = {result.topic_partition: result for result in produced(response, self._cluster.metadata)}
+    def _on_response(
+        self, batches: Sequence[ProducerBatch], request: ProduceRequest, response: ProduceResponse
+    ) -> None:
+        results = {result.topic_partition: result for result in produced(response, request)}
         for batch in batches:
             result = results.get(batch.topic_partition)
             if result is None:

@@ -1,7 +1,9 @@
 """A broker on a real socket that says what a test tells it to."""
 
+import contextlib
 import socket
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -116,13 +118,10 @@ class ScriptedBroker:
 
     def _serve(self, sock: socket.socket) -> None:
         stream = sock.makefile("rb")
-        try:
+        with contextlib.suppress(OSError, ValueError):
             while len(length := stream.read(4)) == 4:
                 self._reply(sock, stream.read(int.from_bytes(length, "big")))
-        except (OSError, ValueError):
-            pass
-        finally:
-            _shut(sock)
+        _shut(sock)
 
     def _reply(self, sock: socket.socket, frame: bytes) -> None:
         header = wire.decode_request_header(frame)
@@ -139,8 +138,6 @@ class ScriptedBroker:
 
 def topic_id(name: str) -> Any:
     """The id that the broker gives a topic."""
-    import uuid
-
     return uuid.uuid5(uuid.NAMESPACE_DNS, name)
 
 
@@ -156,8 +153,6 @@ def in_turn(*answers: Any) -> Handler:
 
 
 def _shut(sock: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     sock.close()

@@ -92,9 +92,10 @@ def test_when_no_address_answers_all_are_named(run):
 
 
 def test_a_peer_that_does_not_speak_the_protocol_is_found_out(run):
-    with ScriptedBroker() as broker, pytest.raises(ProtocolViolationError, match="is it a Kafka listener"):
+    with ScriptedBroker() as broker:
         broker.handlers[ApiVersionsRequest] = lambda request, version: b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        run(connect, broker.address)
+        with pytest.raises(ProtocolViolationError, match="is it a Kafka listener"):
+            run(connect, broker.address)
 
 
 def test_an_answer_larger_than_allowed_ends_the_connection(run):

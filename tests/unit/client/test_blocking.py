@@ -1,0 +1,162 @@
+"""The blocking client fetches and appends batches as they are, in the calling thread."""
+
+import asyncio
+
+import pytest
+
+from ottla.client import BlockingClient, OffsetAt
+from ottla.client.errors import BrokerError, InvalidOptionError, OffsetOutOfRangeError, TopicNotFoundError
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import build_batch
+from ottla.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.unit.client.scripted_broker import CLOSE, ScriptedBroker, in_turn, topic_id
+
+PLACE = TopicPartition("t", 1)
+BATCH = bytes(build_batch([(1, b"k", b"v", ())]))
+
+
+def client(broker: ScriptedBroker, **settings: int) -> BlockingClient:
+    return BlockingClient(broker.address, retry_backoff_ms=1, api_timeout_ms=5_000, **settings)
+
+
+def fetch_answer(*, error: int = 0, records: bytes | None = BATCH, version: int = 18) -> FetchResponse:
+    partition = PartitionData(
+        partition_index=1, error_code=error, high_watermark=9, last_stable_offset=8, log_start_offset=2, records=records
+    )
+    return FetchResponse(
+        responses=(FetchableTopicResponse(topic="t", topic_id=topic_id("t"), partitions=(partition,)),)
+    )
+
+
+def produce_answer(*, error: int = 0, message: str | None = None) -> ProduceResponse:
+    partition = PartitionProduceResponse(index=1, error_code=error, base_offset=41, error_message=message)
+    return ProduceResponse(
+        responses=(TopicProduceResponse(name="t", topic_id=topic_id("t"), partition_responses=(partition,)),)
+    )
+
+
+@pytest.mark.parametrize("version", [12, 18])
+def test_a_fetch_gives_the_batches_as_they_came_by_name_or_by_id(version):
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.versions[FetchRequest.API_KEY] = (4, version)
+        broker.handlers[FetchRequest] = lambda request, spoken: fetch_answer()
+        answer = blocking.fetch_raw("t", 1, 3, max_bytes=1_000, max_wait_ms=7)
+        [request] = broker.asked(FetchRequest)
+    assert bytes(answer.records) == BATCH
+    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (9, 8, 2)
+    assert (request.max_wait_ms, request.max_bytes, request.topics[0].partitions[0].fetch_offset) == (7, 1_000, 3)
+
+
+def test_nothing_to_fetch_is_no_bytes():
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[FetchRequest] = lambda request, version: fetch_answer(records=None)
+        assert len(blocking.fetch_raw("t", 1, 9).records) == 0
+
+
+def test_a_fetch_follows_the_leader_when_it_has_moved():
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[FetchRequest] = in_turn(fetch_answer(error=6), CLOSE, fetch_answer())
+        assert bytes(blocking.fetch_raw("t", 1, 0).records) == BATCH
+        assert len(broker.asked(FetchRequest)) == 3
+
+
+def test_an_offset_out_of_range_is_an_error_of_its_own():
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[FetchRequest] = lambda request, version: fetch_answer(error=1)
+        with pytest.raises(OffsetOutOfRangeError, match="offset 70 of t-1 is out of range"):
+            blocking.fetch_raw("t", 1, 70)
+
+
+def test_an_append_tells_where_the_records_are():
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[ProduceRequest] = lambda request, version: produce_answer()
+        assert blocking.produce_raw("t", 1, BATCH).base_offset == 41
+        [request] = broker.asked(ProduceRequest)
+    [data] = request.topic_data[0].partition_data
+    assert (request.acks, data.index, bytes(data.records)) == (-1, 1, BATCH)
+
+
+def test_an_append_whose_answer_was_lost_is_sent_again():
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[ProduceRequest] = in_turn(CLOSE, produce_answer(error=19), produce_answer())
+        assert blocking.produce_raw("t", 1, BATCH).base_offset == 41
+
+
+@pytest.mark.parametrize("code", [2, 10, 87])
+def test_an_append_that_was_refused_for_good_is_sent_once_and_says_why(code):
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[ProduceRequest] = lambda request, version: produce_answer(error=code, message="the reason")
+        with pytest.raises(BrokerError, match="t-1 refused records: the reason"):
+            blocking.produce_raw("t", 1, BATCH)
+        assert len(broker.asked(ProduceRequest)) == 1
+
+
+def test_offsets_that_a_leader_could_not_give_are_asked_for_again_alone():
+    def answer(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        first = len(broker.asked(ListOffsetsRequest)) == 1
+        return ListOffsetsResponse(
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index,
+                            error_code=6 if first and each.partition_index else 0,
+                            offset=100 + each.partition_index,
+                        )
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[ListOffsetsRequest] = answer
+        found = blocking.list_offsets({TopicPartition("t", 0): 5, PLACE: OffsetAt.LATEST})
+        again = broker.asked(ListOffsetsRequest)[1]
+    assert {place.partition: listed.offset for place, listed in found.items()} == {0: 100, 1: 101}
+    assert [each.partition_index for each in again.topics[0].partitions] == [1]
+
+
+def test_topics_are_described_and_missing_ones_are_an_error():
+    with ScriptedBroker({"a": 1, "b": 3}) as broker, client(broker) as blocking:
+        assert {name: len(topic.partitions) for name, topic in blocking.metadata(["a", "b"]).items()} == {
+            "a": 1,
+            "b": 3,
+        }
+        assert set(blocking.topics()) == {"a", "b"}
+        with pytest.raises(TopicNotFoundError):
+            blocking.metadata(["c"])
+
+
+async def test_it_can_be_used_inside_of_a_running_event_loop():
+    with ScriptedBroker({"t": 1}) as broker, client(broker) as blocking:
+        await asyncio.sleep(0)
+        assert set(blocking.topics()) == {"t"}
+
+
+def test_an_option_that_does_not_exist_is_refused():
+    with pytest.raises(InvalidOptionError, match="unknown client option 'request_timeout'"):
+        BlockingClient("localhost", request_timeout=5)
+
+
+def test_nothing_is_sent_before_the_first_call():
+    BlockingClient("no-such-host.invalid:1").close()
