@@ -7,7 +7,6 @@ any thread; on the event loop only before it serves, or through `Tasks.in_thread
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +15,10 @@ StrPath = str | os.PathLike[str]
 
 
 class Disk(Protocol):
-    """File system operations, each with what survives a power cut. All raise OSError as the operating system does."""
+    """File system operations, each with what survives a power cut. All raise OSError as the operating system does.
+
+    What is done with `durable=False` may be undone by a power cut: for what is made again, or done again, if it is.
+    """
 
     def read_bytes(self, path: StrPath) -> bytes:
         """The whole content of a small file."""
@@ -36,12 +38,12 @@ class Disk(Protocol):
         """The names of the files in a directory, without its subdirectories, with their sizes in bytes."""
         ...
 
-    def make_dir(self, path: StrPath) -> None:
-        """Make a directory and its missing parents, durably; one that exists is left as it is."""
+    def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
+        """Make a directory and its missing parents; one that exists is left as it is."""
         ...
 
-    def rename(self, old: StrPath, new: StrPath) -> None:
-        """Move a file or directory within a file system, durably; a file at `new` is replaced."""
+    def rename(self, old: StrPath, new: StrPath, *, durable: bool = True) -> None:
+        """Move a file or directory within a file system; a file at `new` is replaced."""
         ...
 
     def remove(self, path: StrPath) -> None:
@@ -74,10 +76,6 @@ class Disk(Protocol):
 
     def write(self, path: StrPath, data: bytes) -> None:
         """Replace a file's content, at the mercy of a crash: for what can be made again."""
-        ...
-
-    def make_dirs(self, paths: Sequence[StrPath]) -> None:
-        """Make several directories whose parents exist, durably, with one sync for each parent."""
         ...
 
     def lock(self, path: StrPath) -> int:
@@ -139,7 +137,7 @@ class OsDisk:
         with os.scandir(path) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
 
-    def make_dir(self, path: StrPath) -> None:
+    def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
         directory = Path(path)
         missing = []
         while not directory.is_dir():
@@ -147,14 +145,16 @@ class OsDisk:
             directory = directory.parent
         for child in reversed(missing):
             child.mkdir(exist_ok=True)
-            self.sync_dir(child.parent)
+            if durable:
+                self.sync_dir(child.parent)
 
-    def rename(self, old: StrPath, new: StrPath) -> None:
+    def rename(self, old: StrPath, new: StrPath, *, durable: bool = True) -> None:
         source, target = Path(old), Path(new)
         source.replace(target)
-        self.sync_dir(target.parent)
-        if source.parent != target.parent:
-            self.sync_dir(source.parent)
+        if durable:
+            self.sync_dir(target.parent)
+            if source.parent != target.parent:
+                self.sync_dir(source.parent)
 
     def remove(self, path: StrPath) -> None:
         Path(path).unlink(missing_ok=True)
@@ -180,13 +180,6 @@ class OsDisk:
 
     def write(self, path: StrPath, data: bytes) -> None:
         Path(path).write_bytes(data)
-
-    def make_dirs(self, paths: Sequence[StrPath]) -> None:
-        directories = [Path(path) for path in paths]
-        for directory in directories:
-            directory.mkdir(exist_ok=True)
-        for parent in {directory.parent for directory in directories}:
-            self.sync_dir(parent)
 
     def lock(self, path: StrPath) -> int:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

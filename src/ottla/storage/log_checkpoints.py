@@ -117,7 +117,7 @@ class LogCheckpoints:
         for log in logs:
             if log.snapshot_offset != log.log_end_offset:
                 name = offset_file_name(log.log_end_offset, SNAPSHOT_SUFFIX)
-                self._resources.disk.write_atomic(f"{log.directory}/{name}", log.producers.snapshot())
+                self._resources.disk.write(f"{log.directory}/{name}", log.producers.snapshot())
 
     def _truncate(self, log: Log, segments: list[LogSegment], offset: int, loader: LogLoader) -> LogState:
         disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes

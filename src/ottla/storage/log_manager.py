@@ -175,9 +175,10 @@ class LogManager:
                 if len(log.segments) > 1:
                     await self._tasks.in_thread(log.prepare_expiry)
                 expired = log.expire_segments(now_ms)
-                if expired:
-                    # The thread may still have a segment that was closed just now to sync; then it lets go of it.
+                if expired and not log.size:
+                    # The newest went too: wait until the thread has synced it and let go of it.
                     await log.flush()
+                if expired:
                     await self._removal.remove(expired, log.config.file_delete_delay_ms)
             except (OSError, ApiError) as error:
                 logger.warning("retention of %s: %s", log.topic_partition, error)
@@ -230,7 +231,8 @@ class LogManager:
         return LogLoader(topic_partition, directory, config, self._disk, self._writer, self._clock.now_ms())
 
     def _create(self, directory: str, topic_id: UUID, loader: LogLoader) -> LoadedLog:
-        self._disk.make_dirs([directory])
+        # The log I/O thread makes the names durable before it reports the first sync of a file.
+        self._disk.make_dir(directory, durable=False)
         self._disk.write(f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         return loader.load(Checkpoints(was_clean=True))
 

@@ -88,6 +88,11 @@ class LogRecovery:
 
     def _recover_segment(self, segment: LogSegment, point: int) -> tuple[int, int, str | None]:
         """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why."""
+        if segment.size == 0:
+            # The log file may not even exist: it is made with the first append.
+            self._disk.remove(segment.path(INDEX_SUFFIX))
+            self._disk.remove(segment.path(TIME_INDEX_SUFFIX))
+            return segment.base_offset, 0, None
         if not self._disk.exists(segment.log_path):
             return segment.base_offset, 0, None  # nothing was ever written to it: its file is made by the first write
         indexer, position = self._trusted_indexes(segment, point)

@@ -50,7 +50,7 @@ class SegmentRemoval:
             for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
                 path = segment.path(suffix)
                 if disk.exists(path):
-                    disk.rename(path, path + DELETED_SUFFIX)
+                    disk.rename(path, path + DELETED_SUFFIX, durable=False)
                     renamed.append(path + DELETED_SUFFIX)
         return renamed
 

@@ -227,7 +227,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(written_and_killed(tmp_path_factory.mktemp("killed"), count=60))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(damage=damages, lost_indexes=st.sampled_from(["", ".index", ".timeindex"]))
 def test_whatever_happens_to_the_tail_the_log_is_the_longest_good_prefix(
     killed: Path, tmp_path_factory: pytest.TempPathFactory, damage: Damage, lost_indexes: str
@@ -258,7 +258,7 @@ def test_whatever_happens_to_the_tail_the_log_is_the_longest_good_prefix(
     assert remaining[:good_bytes] == original[:good_bytes]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(garbage=st.binary(min_size=1, max_size=300), zeros=st.integers(0, 5000))
 def test_garbage_after_the_last_batch_never_becomes_a_record(
     killed: Path, tmp_path_factory: pytest.TempPathFactory, garbage: bytes, zeros: int
@@ -277,7 +277,7 @@ def test_every_length_a_file_can_be_torn_to(killed: Path, tmp_path: Path):
     data = newest(killed).read_bytes()
     (position, base_offset, _), (_, last_base, _) = batches_in(data)[-2:]
     starts = {start: offset for start, offset, _ in batches_in(data)}
-    for size in range(position, len(data), 7):
+    for size in range(position, len(data), 13):
         path = tmp_path / str(size)
         shutil.copytree(killed, path)
         newest(path).write_bytes(data[:size])
@@ -296,6 +296,25 @@ async def test_a_batch_whose_offset_goes_back_ends_the_log(tmp_path: Path):
     offsets, cuts = await read_all(path)
     assert offsets == list(range(base_offset))
     assert "comes after offset" in cuts[0]
+
+
+async def test_a_log_nothing_was_written_to_survives_a_kill(tmp_path: Path):
+    async with opened(tmp_path / "data") as directory:
+        await directory.log(CONFIG)
+        path = copy_as_after_a_kill(tmp_path / "data")
+    assert await read_all(path) == ([], [])
+    assert await read_all(path) == ([0], [])
+
+
+async def test_broken_leader_epochs_are_found_again_even_after_a_clean_stop(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(CONFIG)
+        for epoch in (0, 3, 4):
+            directory.append(log, batch(5), epoch=epoch)
+    (tmp_path / "orders-0" / "leader-epoch-checkpoint").write_text("0\n7\n")
+    async with opened(tmp_path) as directory:
+        log = await directory.log(CONFIG)
+        assert log.leader_epochs.entries == ((0, 0), (3, 5), (4, 10))
 
 
 async def test_one_damaged_log_does_not_touch_another(tmp_path: Path):
