@@ -1,0 +1,75 @@
+"""The producers of a log as they were when it was last open: the newest snapshot, and what the log holds after it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla.model.errors import InvalidInputError
+from ottla.native import BatchInfo
+from ottla.runtime.disk import Disk
+from ottla.storage.file_names import INDEX_SUFFIX, SNAPSHOT_SUFFIX, parse_offset_file_name
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.open_file import OpenFile
+from ottla.storage.producer_snapshot import decode_snapshot
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.producer_state_manager import ProducerStateManager
+from ottla.storage.segment_recovery import walk_segment
+
+logger: Final = logging.getLogger(__name__)
+
+
+class ProducerReplay:
+    """Finds the producers in one log's directory. BLOCKING."""
+
+    __slots__ = ("_directory", "_disk", "_now_ms", "_sizes")
+
+    def __init__(self, disk: Disk, directory: str, sizes: Mapping[str, int], now_ms: int) -> None:
+        """`sizes` lists the files of the directory."""
+        self._disk = disk
+        self._directory = directory
+        self._sizes = sizes
+        self._now_ms = now_ms
+
+    def load(
+        self, segments: Sequence[LogSegment], log_start_offset: int, end_offset: int
+    ) -> tuple[int, ProducerStateManager]:
+        """The offset of the snapshot that was used, -1 for none, and the producers at `end_offset`."""
+        snapshot_offset, states = self._newest_snapshot(end_offset)
+        for state in states:
+            state.last_heard_ms = self._now_ms
+        producers = ProducerStateManager(states)
+        from_offset = max(snapshot_offset, log_start_offset)
+        if from_offset < end_offset:
+            for index, segment in enumerate(segments):
+                if index + 1 == len(segments) or segments[index + 1].base_offset > from_offset:
+                    self._replay(segment, from_offset, producers)
+        return snapshot_offset, producers
+
+    def _newest_snapshot(self, end_offset: int) -> tuple[int, list[ProducerState]]:
+        """The newest whole snapshot not beyond the log end; those that are beyond it or broken are removed."""
+        parsed = ((name, parse_offset_file_name(name)) for name in self._sizes)
+        snapshots = [(key[0], name) for name, key in parsed if key is not None and key[1] == SNAPSHOT_SUFFIX]
+        for offset, name in sorted(snapshots, reverse=True):
+            path = f"{self._directory}/{name}"
+            try:
+                if offset <= end_offset:
+                    return offset, decode_snapshot(self._disk.read_bytes(path))
+            except InvalidInputError as error:
+                logger.warning("%s is not used: %s", path, error)
+            self._disk.remove(path)
+        return -1, []
+
+    def _replay(self, segment: LogSegment, from_offset: int, producers: ProducerStateManager) -> None:
+        def on_batch(_: int, batch: BatchInfo) -> None:
+            if batch.base_offset >= from_offset:
+                producers.update(batch, batch.base_offset, batch.max_timestamp, self._now_ms)
+
+        if segment.size == 0:
+            return
+        index = OffsetIndex(segment.base_offset, self._disk.read_bytes(segment.path(INDEX_SUFFIX)))
+        if not index.looks_sound(segment.size):
+            index.truncate_to_sound(segment.size)
+        start = index.lookup(from_offset).position
+        file = OpenFile(self._disk, segment.log_path)
+        walk_segment(file, segment.size, segment.base_offset, start, on_batch, check_crc=False)
