@@ -206,6 +206,7 @@ class Consumer:
     async def poll(self, max_records: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `max_records` records, in order within each partition; empty when nothing came within the time.
 
+        With 0 it only keeps up with the group.
         Raises as `poll_batches`, and KernelError for batches that are not what they claim to be.
         """
         deadline = Deadline(self._io.clock, timeout_ms)
@@ -352,19 +353,20 @@ class Consumer:
         batches = position.waiting[0]
         begin = position.next_offset
         try:
-            self._decoded.extend(records_of(batches, decompressed_bytes_max=self._options.decompressed_bytes_max))
+            records = list(records_of(batches, decompressed_bytes_max=self._options.decompressed_bytes_max))
         except InvalidInputError as error:
             position.paused = True
             raise ClientError(f"{position.topic_partition} at offset {batches.offset}: {error}") from error
         self._take(position)
-        if self._decoded:
+        self._decoded.extend(records)
+        if records:
             assert position.next_offset is not None
             self._decoded_end = (position, position.generation, position.next_offset)
             position.next_offset = begin
         return True
 
     def _take_decoded(self, max_records: int) -> list[ConsumerRecord]:
-        if not self._decoded:
+        if not self._decoded or max_records < 1:
             return []
         records = [self._decoded.popleft() for _ in range(min(max_records, len(self._decoded)))]
         assert self._decoded_end is not None

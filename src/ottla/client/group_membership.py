@@ -136,17 +136,18 @@ class GroupMembership:
 
     async def leave(self, reason: str) -> None:
         """Leave, so that the others need not wait for the session time-out. A static member stays, to come back."""
-        if self._member_id and self._options.group_instance_id is None:
-            request = LeaveGroupRequest(
-                group_id=self._group_id, members=(MemberIdentity(member_id=self._member_id, reason=reason),)
-            )
-            try:
-                await self._cluster.ask_coordinator(self._group_id, request, LeaveGroupResponse)
-            except ClientError as error:
-                logger.debug("leaving group %s: %s", self._group_id, error)
+        member_id, self._member_id = self._member_id, ""
         self._generation = -1
-        self._member_id = ""
         self.state = MemberState.UNJOINED
+        if not member_id or self._options.group_instance_id is not None:
+            return
+        request = LeaveGroupRequest(
+            group_id=self._group_id, members=(MemberIdentity(member_id=member_id, reason=reason),)
+        )
+        try:
+            await self._cluster.ask_coordinator(self._group_id, request, LeaveGroupResponse)
+        except ClientError as error:
+            logger.debug("leaving group %s: %s", self._group_id, error)
 
     # --- joining ----------------------------------------------------------------------------------------------------
 
