@@ -117,9 +117,14 @@ impl LogIo {
         self.shared.notifier.fileno()
     }
 
-    fn create(&self, path: PathBuf) -> Handle {
+    #[pyo3(signature = (path, preallocate_bytes = 0))]
+    fn create(&self, path: PathBuf, preallocate_bytes: u64) -> Handle {
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        self.gathered().push(Operation::Create { handle, path });
+        self.gathered().push(Operation::Create {
+            handle,
+            path,
+            preallocate_bytes,
+        });
         handle
     }
 

@@ -10,8 +10,10 @@ use super::system::{self, Errno};
 struct File {
     path: PathBuf,
     fd: Option<OwnedFd>,
-    /// Whether the directory is known to hold the file's name durably.
+    /// Whether the directory is known to hold the file's name durably, and the directory above it its own.
     name_durable: bool,
+    /// Whether the file has room beyond its end that is given back when it is closed.
+    preallocated: bool,
     /// When it was used last, in uses of the table.
     used: u64,
     /// Bytes written since write-back was asked for or the file was synced, and where they start.
@@ -41,22 +43,44 @@ impl FileTable {
         }
     }
 
-    /// Know `path` as `handle` and create the file when it is missing.
-    pub fn create(&mut self, handle: Handle, path: PathBuf) -> Result<(), Failure> {
+    /// Know `path` as `handle` and create the file when it is missing; reserve room for it when that is asked and works.
+    pub fn create(
+        &mut self,
+        handle: Handle,
+        path: PathBuf,
+        preallocate_bytes: u64,
+    ) -> Result<(), Failure> {
         let file = File {
             path,
             fd: None,
             name_durable: false,
+            preallocated: false,
             used: 0,
             unwritten_back: 0,
             write_back_from: u64::MAX,
         };
         self.files.insert(handle, file);
-        self.open(handle).map(|_| ())
+        let file = self.open(handle)?;
+        if preallocate_bytes > 0 {
+            let fd = file.fd.as_ref().expect("open() opened it");
+            file.preallocated = system::preallocate(fd.as_fd(), preallocate_bytes).is_ok();
+        }
+        Ok(())
     }
 
     /// Forget a handle and close its file.
     pub fn close(&mut self, handle: Handle) {
+        if self
+            .files
+            .get(&handle)
+            .is_some_and(|file| file.preallocated)
+        {
+            // Nothing is lost when the room cannot be given back.
+            let _ = self.open(handle).map(|file| {
+                let fd = file.fd.as_ref().expect("open() opened it");
+                system::release_beyond_end(fd.as_fd())
+            });
+        }
         if self
             .files
             .remove(&handle)
@@ -115,9 +139,11 @@ impl FileTable {
         file.unwritten_back = 0;
         file.write_back_from = u64::MAX;
         if !file.name_durable {
-            let directory = file.path.parent().unwrap_or(Path::new("."));
-            system::sync_directory(directory)
-                .map_err(|errno| failed("sync directory", directory, errno))?;
+            // The directory may be new as well: its own name lies in its parent.
+            for directory in file.path.ancestors().skip(1).take(2) {
+                system::sync_directory(directory)
+                    .map_err(|errno| failed("sync directory", directory, errno))?;
+            }
             file.name_durable = true;
         }
         Ok(())

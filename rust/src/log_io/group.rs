@@ -18,7 +18,7 @@ use super::operation::{Append, Handle, Operation, Payload};
 
 /// A group in the order of its execution.
 pub struct Group<T, P> {
-    pub creates: Vec<(Handle, PathBuf)>,
+    pub creates: Vec<(Handle, PathBuf, u64)>,
     /// Sorted by handle; within one handle in the order of submission.
     pub appends: Vec<Append<T, P>>,
     /// Which files to sync, with the tokens that want to know, in the order of submission.
@@ -37,7 +37,13 @@ impl<T, P: Payload> Group<T, P> {
         };
         for operation in operations {
             match operation {
-                Operation::Create { handle, path } => group.creates.push((handle, path)),
+                Operation::Create {
+                    handle,
+                    path,
+                    preallocate_bytes,
+                } => {
+                    group.creates.push((handle, path, preallocate_bytes));
+                }
                 Operation::Append(mut append) => {
                     if append.sync {
                         let waiting = group.syncs.entry(append.handle).or_default();

@@ -47,7 +47,11 @@ impl<T, P: Payload> Append<T, P> {
 /// One thing for the thread to do.
 pub enum Operation<T, P> {
     /// Open `path`, creating it when it is missing, and know it as `handle`.
-    Create { handle: Handle, path: PathBuf },
+    Create {
+        handle: Handle,
+        path: PathBuf,
+        preallocate_bytes: u64,
+    },
     /// Write bytes.
     Append(Append<T, P>),
     /// Make what was written to a file durable.

@@ -111,6 +111,32 @@ pub fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     result.map(|_| ())
 }
 
+/// Reserve `size` bytes for a file without changing the size it has.
+pub fn preallocate(fd: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    {
+        let size = libc::off_t::try_from(size).map_err(|_| libc::EFBIG)?;
+        // SAFETY: the descriptor is open.
+        retry(|| unsafe { libc::fallocate(fd.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, size) })
+            .map(|_| ())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (fd, size);
+        Err(libc::ENOTSUP)
+    }
+}
+
+/// Give back what was reserved for a file beyond its end.
+pub fn release_beyond_end(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open, and fstat fills in the whole of `status` when it succeeds.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        retry(|| libc::fstat(fd.as_raw_fd(), &mut status))?;
+        retry(|| libc::ftruncate(fd.as_raw_fd(), status.st_size)).map(|_| ())
+    }
+}
+
 /// Ask the kernel to start writing back a range, without waiting for it. Where that cannot be asked nothing happens.
 pub fn start_write_back(fd: BorrowedFd<'_>, position: u64, size: u64) -> Result<(), Errno> {
     #[cfg(target_os = "linux")]

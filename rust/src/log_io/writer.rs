@@ -153,8 +153,8 @@ impl<T: Send, P: Payload> Writer<T, P> {
     }
 
     fn carry_out(&mut self, group: Group<T, P>) {
-        for (handle, path) in group.creates {
-            self.unless_failed(|files| files.create(handle, path));
+        for (handle, path, preallocate_bytes) in group.creates {
+            self.unless_failed(|files| files.create(handle, path, preallocate_bytes));
         }
         self.write(group.appends, &group.syncs);
         self.report();

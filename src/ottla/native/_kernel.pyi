@@ -247,8 +247,11 @@ class LogIo:
     def fileno(self) -> int:
         """A descriptor that is readable when there are completions."""
 
-    def create(self, path: str) -> int:
-        """A handle for a file, which is created when it is missing; what it holds stays. Handles only grow."""
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
+        """A handle for a file, which is created when it is missing; what it holds stays. Handles only grow.
+
+        `preallocate_bytes` reserves room, where the file system can, without changing the file's size.
+        """
 
     def append(self, handle: int, position: int, data: Buffer, token: object | None, flags: int) -> None:
         """Write `data` at `position`; `flags`: WRITTEN and SYNC, or 0, say what is wanted and completes with `token`.

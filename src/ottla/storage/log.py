@@ -323,7 +323,7 @@ class Log:
         if count == len(self._segments):
             if self._segments.newest.size and self._resources.writer.failure is None and not self._closed:
                 self._roll(now_ms)
-                self._appender.open()
+                self._appender.open(self.config)
             else:
                 count -= 1
         expired = self._segments.remove_oldest(count)

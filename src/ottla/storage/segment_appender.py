@@ -90,7 +90,7 @@ class SegmentAppender:
     ) -> None:
         """Queue `records`, whose `batches` got consecutive offsets from `first_offset`."""
         if not self._log_handle:
-            self.open()
+            self.open(config)
         segment, indexer = self.segment, self._indexer
         start = position = segment.size
         offset = first_offset
@@ -110,18 +110,19 @@ class SegmentAppender:
         segment.largest_timestamp = indexer.max_timestamp
         self._writer.append(self._log_handle, start, records, token, flags)
 
-    def open(self) -> None:
+    def open(self, config: LogConfig) -> None:
         """Have the thread make or open the files; otherwise the first append does."""
         segment, writer = self.segment, self._writer
-        self._log_handle = writer.create(segment.log_path)
+        self._log_handle = writer.create(segment.log_path, config.segment_bytes if config.preallocate else 0)
         self._index_handle = writer.create(segment.path(INDEX_SUFFIX))
         self._time_index_handle = writer.create(segment.path(TIME_INDEX_SUFFIX))
 
     def sync(self, token: Completion) -> None:
-        """Make the records durable; completes as SYNC."""
-        if not self._log_handle:
-            self.open()
-        self._writer.sync(self._log_handle, token)
+        """Make the records durable; completes as SYNC, at once if nothing was appended."""
+        if self._log_handle:
+            self._writer.sync(self._log_handle, token)
+        else:
+            token.completed(SYNC, 0)
 
     def close(self, token: Completion) -> None:
         """The segment is full, or the log closes: complete its time index and make all its files durable.

@@ -209,6 +209,17 @@ async def test_no_relative_offset_grows_beyond_31_bits(tmp_path: Path):
         assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
 
+async def test_a_preallocated_segment_has_its_room_and_only_its_records(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(segment_bytes=1 << 20, preallocate=True))
+        await directory.append_all(log, [batch(3)])
+        file = files_of(Path(log.directory), ".log")[0]
+        assert file.stat().st_size == log.size
+        assert file.stat().st_blocks * 512 >= 1 << 20
+    async with opened(tmp_path) as directory:
+        assert (await directory.log()).log_end_offset == 3
+
+
 async def test_log_append_time_is_the_brokers_and_in_the_batch(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log(LogConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))

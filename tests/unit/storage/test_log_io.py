@@ -120,6 +120,21 @@ def test_a_file_that_exists_keeps_what_it_holds(io: LogIo, tmp_path: Path):
     assert (tmp_path / "a").read_bytes() == b"01234xyz89"
 
 
+def test_room_is_reserved_without_changing_the_size_and_given_back(io: LogIo, tmp_path: Path):
+    path = tmp_path / "a.log"
+    handle = io.create(str(path), 1 << 20)
+    io.append(handle, 0, b"x" * 5000, "token", WRITTEN)
+    io.submit()
+    wait_for(io, 1)
+    assert path.stat().st_size == 5000
+    assert path.stat().st_blocks * 512 >= 1 << 20
+    io.close_handle(handle, "closed")
+    io.submit()
+    wait_for(io, 1)
+    assert path.read_bytes() == b"x" * 5000
+    assert path.stat().st_blocks * 512 < 1 << 16
+
+
 def test_buffers_are_held_until_they_are_written_and_not_longer(io: LogIo, tmp_path: Path):
     handle, data = io.create(str(tmp_path / "a")), bytearray(b"x" * 1000)
     io.append(handle, 0, data, "token", WRITTEN | SYNC)
