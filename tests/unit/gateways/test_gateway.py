@@ -1,0 +1,173 @@
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.gateway import KafkaGateway
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import InvalidInputError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.frame import decode_response, encode_request
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.runtime.tasks import Tasks
+
+
+class Lease:
+    """Counts who holds the buffer of a request."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def retain(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
+
+
+class Slot:
+    """What was answered to one request."""
+
+    def __init__(self) -> None:
+        self.frame: bytes | None = None
+
+    def send(self, parts: Any) -> None:
+        assert self.frame is None, "a request is answered once"
+        self.frame = b"".join(parts)
+
+    def skip(self) -> None:
+        self.frame = b""
+
+
+class Door:
+    """A gateway with APIs of the test, and one connection to it."""
+
+    def __init__(self, *apis: Api) -> None:
+        self.tasks = Tasks()
+        self.closed_because: str | None = None
+        broker: Any = SimpleNamespace(tasks=self.tasks)
+        gateway = KafkaGateway(broker, None, {int(api.key): api for api in apis}, None)  # type: ignore[arg-type]
+        connection: Any = SimpleNamespace(peer="test", close=self._close)
+        self.connection = gateway.connect(connection)
+        self.lease = Lease()
+
+    def _close(self, reason: str) -> None:
+        self.closed_because = reason
+        self.connection.on_close()
+
+    def send(self, message: Any, version: int) -> Slot:
+        return self.send_bytes(bytearray(encode_request(1, "client", message, version)[4:]))
+
+    def send_bytes(self, frame: bytearray) -> Slot:
+        slot = Slot()
+        self.connection.on_frame(memoryview(frame), self.lease, slot)  # type: ignore[arg-type]
+        return slot
+
+
+def answer(key: ApiKey, version: int, slot: Slot) -> Any:
+    assert slot.frame is not None
+    return decode_response(key, version, slot.frame[4:])[1]
+
+
+VERSIONS = Api(ApiKey.API_VERSIONS, 0, 4, lambda ctx, _: ApiVersionsResponse(api_keys=served(ctx)))
+
+
+def served(ctx: RequestContext) -> Any:
+    return ctx.kafka_connection.gateway.served_versions
+
+
+async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_what_is_served() -> None:
+    door = Door(VERSIONS)
+    request = bytearray(encode_request(1, "client", ApiVersionsRequest(), 4)[4:])
+    request[2:4] = (99).to_bytes(2, "big")
+    response = answer(ApiKey.API_VERSIONS, 0, door.send_bytes(request))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
+
+
+async def test_a_version_that_is_not_served_closes_the_connection_and_says_which_are() -> None:
+    door = Door(Api(ApiKey.LIST_GROUPS, 0, 3, lambda *_: ListGroupsResponse()))
+    with pytest.raises(InvalidInputError, match=r"LIST_GROUPS version 5; .* 0 to 3"):
+        door.send(ListGroupsRequest(), 5)
+
+
+async def test_an_api_that_is_not_served_closes_the_connection() -> None:
+    with pytest.raises(InvalidInputError, match="API key 16"):
+        Door(VERSIONS).send(ListGroupsRequest(), 5)
+
+
+async def test_bytes_that_are_no_request_close_the_connection() -> None:
+    with pytest.raises(InvalidInputError):
+        Door(VERSIONS).send_bytes(bytearray(b"\x00"))
+
+
+async def test_produce_is_advertised_from_a_version_that_is_not_served() -> None:
+    produce = Api(ApiKey.PRODUCE, 3, 13, lambda *_: None, advertised_min_version=0)
+    response = answer(ApiKey.API_VERSIONS, 0, Door(VERSIONS, produce).send(ApiVersionsRequest(), 0))
+    assert [(each.api_key, each.min_version) for each in response.api_keys] == [(0, 0), (18, 0)]
+
+
+class Slow:
+    """A handler that waits until it is told, or raises what it is told to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.error: Exception | None = None
+
+    def api(self) -> Api:
+        async def handle(_ctx: RequestContext, _request: CreateTopicsRequest) -> CreateTopicsResponse:
+            await self.go_on.wait()
+            if self.error is not None:
+                raise self.error
+            return CreateTopicsResponse()
+
+        return Api(ApiKey.CREATE_TOPICS, 2, 7, handle)
+
+
+async def finished(door: Door) -> None:
+    while len(door.tasks):
+        await asyncio.sleep(0)  # a turn of the loop
+
+
+async def test_a_request_behind_one_that_waits_is_started_when_that_one_is_answered() -> None:
+    slow = Slow()
+    door = Door(VERSIONS, slow.api())
+    first = door.send(CreateTopicsRequest(), 7)
+    second = door.send(ApiVersionsRequest(), 0)
+    assert (first.frame, second.frame) == (None, None)
+    slow.go_on.set()
+    await finished(door)
+    assert answer(ApiKey.CREATE_TOPICS, 7, first).topics == ()
+    assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
+    assert door.lease.held == 0
+
+
+async def test_a_handler_that_crashes_closes_its_connection_and_drops_what_waits_behind() -> None:
+    slow = Slow()
+    slow.error = ZeroDivisionError()
+    door = Door(VERSIONS, slow.api())
+    door.send(CreateTopicsRequest(), 7)
+    second = door.send(ApiVersionsRequest(), 0)
+    slow.go_on.set()
+    await finished(door)
+    assert door.closed_because == "a request failed inside the broker"
+    assert second.frame is None
+    assert door.lease.held == 0
+
+
+async def test_a_bad_request_that_was_held_back_closes_the_connection_when_its_turn_comes() -> None:
+    slow = Slow()
+    door = Door(VERSIONS, slow.api())
+    door.send(CreateTopicsRequest(), 7)
+    door.send(ListGroupsRequest(), 5)
+    assert door.closed_because is None
+    slow.go_on.set()
+    await finished(door)
+    assert door.closed_because is not None
+    assert "API key 16" in door.closed_because
+    assert door.lease.held == 0
