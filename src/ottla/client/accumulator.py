@@ -9,8 +9,9 @@
 Time comes in as an argument, batches and decisions go out: no I/O here, and nothing waits. `Sender` does that.
 
 Order of one partition, with idempotence: numbers are given when a batch is first sent. A batch that must be sent again
-goes back to its place by number, and nothing of the partition is sent before what was in flight is answered; so the
-broker sees the numbers in order, and refuses what comes early (OUT_OF_ORDER_SEQUENCE_NUMBER) without harm.
+goes back to its place by number, waits until what was in flight with it is answered, and is then alone on its way. So a
+broker sees the numbers in order, or refuses what comes early (OUT_OF_ORDER_SEQUENCE_NUMBER) without harm; and no more
+than four batches can have passed one whose answer was lost, of the five by which a broker knows a duplicate.
 """
 
 from collections import deque
@@ -238,6 +239,8 @@ class RecordAccumulator:
         return queue.waiting[0] if queue.waiting else queue.open
 
     def _due_ms(self, queue: PartitionQueue) -> int | None:
+        if any(batch.attempts > 1 for batch in queue.in_flight):
+            return None
         if queue.waiting:
             head = queue.waiting[0]
             if head.attempts == 0:

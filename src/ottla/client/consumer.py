@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -71,7 +72,8 @@ class Consumer:
         self._on_lost: OnPartitions = _ignore
         self._decoded: deque[ConsumerRecord] = deque()
         self._decoded_end: tuple[PartitionPosition, int, int] | None = None
-        self._polled_ms = 0
+        self._polled_ms: int | None = None
+        """When the application last left `poll`; None while it is there, and before its first time."""
         self._committed_ms = 0
         self._committed: dict[TopicPartition, int] = {}
 
@@ -90,7 +92,7 @@ class Consumer:
         self._timer = Timer(self._io.clock, asyncio.get_running_loop().call_later)
         self._running = Fetcher(self._cluster, self._positions, self._options, self._timer, self._tasks)
         self._tasks.spawn(self._running.run(), "fetcher")
-        self._polled_ms = self._committed_ms = self._io.clock.monotonic_ms()
+        self._committed_ms = self._io.clock.monotonic_ms()
 
     # --- what to read -----------------------------------------------------------------------------------------------
 
@@ -191,17 +193,13 @@ class Consumer:
         Positions move behind what is given. Raises what the brokers refuse for good, and TopicNotFoundError.
         """
         deadline = Deadline(self._io.clock, timeout_ms)
-        while True:
-            await self._keep_up(deadline)
-            found: list[FetchedBatches] = []
-            for _ in range(len(self._positions)):
-                position = self._positions.next_waiting()
-                if position is None or (found and found[0].topic_partition == position.topic_partition):
-                    break
-                found.append(self._take(position))
-            if found or deadline.passed:
-                return found
-            await self._fetcher.arrival(deadline.left_ms)
+        with self._polling():
+            while True:
+                await self._keep_up()
+                found = self._take_waiting()
+                if found or deadline.passed:
+                    return found
+                await self._fetcher.arrival(deadline.left_ms)
 
     async def poll(self, max_records: int = 500, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
         """Up to `max_records` records, in order within each partition; empty when nothing came within the time.
@@ -210,14 +208,15 @@ class Consumer:
         Raises as `poll_batches`, and KernelError for batches that are not what they claim to be.
         """
         deadline = Deadline(self._io.clock, timeout_ms)
-        while True:
-            await self._keep_up(deadline)
-            records = self._take_decoded(max_records)
-            while len(records) < max_records and self._decode_next():
-                records += self._take_decoded(max_records - len(records))
-            if records or deadline.passed:
-                return records
-            await self._fetcher.arrival(deadline.left_ms)
+        with self._polling():
+            while True:
+                await self._keep_up()
+                records = self._take_decoded(max_records)
+                while len(records) < max_records and self._decode_next():
+                    records += self._take_decoded(max_records - len(records))
+                if records or deadline.passed:
+                    return records
+                await self._fetcher.arrival(deadline.left_ms)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one, for ever. With `auto_commit` a record counts as read when the next one is asked for."""
@@ -268,9 +267,17 @@ class Consumer:
             raise ClientError("the consumer is not started: use `async with Consumer(...)` or `await consumer.start()`")
         return self._running
 
-    async def _keep_up(self, deadline: Deadline) -> None:
+    @contextmanager
+    def _polling(self) -> Iterator[None]:
+        """While the application waits in here it is not slow, however long a rebalance takes."""
+        self._polled_ms = None
+        try:
+            yield
+        finally:
+            self._polled_ms = self._io.clock.monotonic_ms()
+
+    async def _keep_up(self) -> None:
         """What must be in order before records are given: membership, positions, and no error to tell."""
-        self._polled_ms = self._io.clock.monotonic_ms()
         fetcher = self._fetcher
         if self._membership is not None:
             await self._keep_membership(self._membership)
@@ -337,6 +344,16 @@ class Consumer:
                 position.seek(offset)
                 if topic_partition not in uncommitted:
                     self._committed[topic_partition] = offset
+
+    def _take_waiting(self) -> list[FetchedBatches]:
+        """One answer of each partition that has any."""
+        found: list[FetchedBatches] = []
+        for _ in range(len(self._positions)):
+            position = self._positions.next_waiting()
+            if position is None or (found and found[0].topic_partition == position.topic_partition):
+                break
+            found.append(self._take(position))
+        return found
 
     def _take(self, position: PartitionPosition) -> FetchedBatches:
         batches = position.waiting.popleft()
@@ -414,7 +431,8 @@ class Consumer:
             await self._io.pause(self._options.heartbeat_interval_ms)
             if membership.state is not MemberState.STABLE:
                 continue
-            idle_ms = self._io.clock.monotonic_ms() - self._polled_ms
+            now_ms = self._io.clock.monotonic_ms()
+            idle_ms = 0 if self._polled_ms is None else now_ms - self._polled_ms
             if idle_ms > self._options.max_poll_interval_ms:
                 logger.warning(
                     "no poll for %d ms: leaving group %s, so that others can read; poll more often, or raise"

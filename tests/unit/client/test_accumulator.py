@@ -102,6 +102,20 @@ def test_a_batch_is_not_sent_again_before_its_time_nor_while_others_are_in_fligh
     assert records.take([PLACE], 1_000, 60) == [first]
 
 
+def test_a_batch_that_is_sent_again_is_alone_on_its_way():
+    """Else more batches could pass it than a broker remembers, and it would be appended twice."""
+    records = accumulator()
+    append(records, b"a")
+    [first] = records.take([PLACE], 1_000, 0)
+    records.retry(first, 0)
+    append(records, b"b")
+    records.flush()
+    assert records.take([PLACE], 1_000, 0) == [first]
+    assert records.sendable(0) == []
+    records.succeed(first, 0, -1)
+    assert records.sendable(0) == [PLACE]
+
+
 def test_memory_is_accounted_for_until_the_fate_is_known():
     records = accumulator()
     for index in range(10):
@@ -215,7 +229,7 @@ class Wire:
             self.records.retry(batch, 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.lists(fates, max_size=6)), max_size=25),
     st.sampled_from([0, 5, 2**31 - 3]),
