@@ -1,4 +1,4 @@
-"""The Kafka door's group APIs over a real coordinator whose log is kept in memory; answers go through their wire form."""
+"""The Kafka door's group APIs over a real coordinator with its log in memory; answers go through their wire form."""
 
 from __future__ import annotations
 

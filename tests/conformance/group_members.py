@@ -1,0 +1,174 @@
+"""Members of consumer groups, of three client libraries, with one face."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka import KafkaConsumer
+
+from tests.broker_process import BrokerProcess
+
+PARTITIONS = 4
+PATIENCE_S = 30
+"""How long a group may take to come to where a test wants it."""
+
+
+def new_group() -> str:
+    """The name of a group of the test's own."""
+    return f"group-{uuid4().hex[:8]}"
+
+
+def fill(broker: BrokerProcess, topic: str, count: int, first: int = 0) -> set[bytes]:
+    """Spread numbered records over the partitions of a topic; their values."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    values = [b"%d" % number for number in range(first, first + count)]
+    for index, value in enumerate(values):
+        producer.produce(topic, value=value, partition=index % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+    return set(values)
+
+
+class ConfluentMember:
+    """librdkafka's consumer."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "partition.assignment.strategy": "range",
+                "enable.auto.commit": False,
+                "heartbeat.interval.ms": 300,
+                "session.timeout.ms": 6000,
+                **config,
+            }
+        )
+        self.assignments = 0
+        self.consumer.subscribe([topic], on_assign=self._on_assign)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assignments += 1
+
+    def poll(self) -> list[bytes]:
+        messages = self.consumer.consume(100, 0.1)
+        for message in messages:
+            assert message.error() is None, message.error()
+        return [message.value() for message in messages]
+
+    def assignment(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self.consumer.commit(asynchronous=False)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class PythonMember:
+    """kafka-python's consumer."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
+        self.consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=300,
+            session_timeout_ms=6000,
+        )
+
+    def poll(self) -> list[bytes]:
+        batches = self.consumer.poll(timeout_ms=100)
+        return [record.value for records in batches.values() for record in records]
+
+    def assignment(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self.consumer.commit()
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class AioMember:
+    """aiokafka's consumer, on a loop in a thread of its own, so that its heartbeats go on while others are polled."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+        async def start() -> AIOKafkaConsumer:
+            consumer = AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=broker.bootstrap,
+                group_id=group,
+                auto_offset_reset="earliest",
+                partition_assignment_strategy=[RangePartitionAssignor],
+                enable_auto_commit=False,
+                heartbeat_interval_ms=300,
+                session_timeout_ms=6000,
+            )
+            await consumer.start()
+            return consumer
+
+        self.consumer = self._run(start())
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
+
+    def poll(self) -> list[bytes]:
+        batches = self._run(self.consumer.getmany(timeout_ms=100))
+        return [record.value for records in batches.values() for record in records]
+
+    def assignment(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        self._run(self.consumer.commit())
+
+    def close(self) -> None:
+        self._run(self.consumer.stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+Member = ConfluentMember | PythonMember | AioMember
+
+
+def poll_until(members: Sequence[Member], is_enough: Callable[[], bool], got: list[bytes]) -> None:
+    """Poll the members in turn until something holds, collecting what they read."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_enough():
+        assert time.monotonic() < deadline, [member.assignment() for member in members]
+        for member in members:
+            got.extend(member.poll())
+
+
+def read_all(members: Sequence[Member], expected: set[bytes]) -> list[bytes]:
+    got: list[bytes] = []
+    poll_until(members, lambda: set(got) >= expected, got)
+    return got
+
+
+def shared_by(members: Sequence[Member]) -> Callable[[], bool]:
+    """Whether every member has work and together they have all of it, each partition once."""
+
+    def holds() -> bool:
+        parts = [member.assignment() for member in members]
+        return all(parts) and sorted(index for part in parts for index in part) == list(range(PARTITIONS))
+
+    return holds
