@@ -22,6 +22,9 @@ def report(error: BaseException, *, debug: bool) -> ExitCode:
     """Say what went wrong, unless the user knows, and return the exit code."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return ExitCode.INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        print(error.format_message(), file=sys.stderr)
+        return ExitCode.USAGE
     line, code = _explain(error)
     if debug:
         traceback.print_exception(error)

@@ -1,0 +1,60 @@
+"""The flags of `ottla serve` become the options of the server."""
+
+import pytest
+
+import ottla.server
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.main import run
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What the server was asked for, instead of a server."""
+    asked = []
+    monkeypatch.setattr(ottla.server, "serve", lambda options, *, on_ready: asked.append(options))
+    return asked
+
+
+def test_without_flags_everything_is_the_servers_to_choose(served):
+    assert run(["serve"]) == ExitCode.OK
+    [options] = served
+    assert (options.data_dir, options.kafka, options.advertise, dict(options.settings)) == (None, None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:9093", ("localhost", 9093)),
+        ("[::1]:9092", ("::1", 9092)),
+        (":9092", ("", 9092)),
+        ("9092", ("127.0.0.1", 9092)),
+        ("0.0.0.0:0", ("0.0.0.0", 0)),
+    ],
+)
+def test_addresses_are_read(served, text, address):
+    assert run(["serve", "--kafka", text]) == ExitCode.OK
+    assert served[0].kafka == address
+
+
+def test_settings_of_the_command_line_stand_over_those_of_the_file(served, tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("# mine\nnum.partitions=3\nlog.retention.hours: 24\n")
+    flags = ["--data", str(tmp_path), "--config", str(config), "--set", "num.partitions=5", "--advertise", "host:1"]
+    assert run(["serve", *flags]) == ExitCode.OK
+    [options] = served
+    assert options.data_dir == tmp_path
+    assert options.advertise == ("host", 1)
+    assert dict(options.settings) == {"num.partitions": "5", "log.retention.hours": "24"}
+
+
+def test_a_file_that_is_not_there_is_not_found(served, tmp_path, capsys):
+    assert run(["serve", "--config", str(tmp_path / "none")]) == ExitCode.NOT_FOUND
+    assert "No such file" in capsys.readouterr().err
+    assert served == []
+
+
+def test_a_file_that_is_not_properties_is_a_usage_error(served, tmp_path, capsys):
+    config = tmp_path / "c"
+    config.write_text("key=\\uZZZZ\n")
+    assert run(["serve", "--config", str(config)]) == ExitCode.USAGE
+    assert "line 1" in capsys.readouterr().err

@@ -1,0 +1,109 @@
+"""Mistakes on the command line are said in one line, with exit code 2, and nothing is done."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.main import run
+
+MISTAKES = [
+    ["nosuch"],
+    ["topic", "crate", "t"],
+    ["topic", "create"],
+    ["topic", "create", "t", "--partitions", "0"],
+    ["topic", "create", "t", "--config", "no-equals-sign"],
+    ["topic", "alter", "t"],
+    ["produce"],
+    ["produce", "t", "--json", "-K", ":"],
+    ["produce", "t", "--whole-files"],
+    ["produce", "t", "--acks", "2"],
+    ["produce", "t", "--compression", "brotli"],
+    ["produce", "t", "-H", "=v"],
+    ["consume", "t", "--offset", "soon"],
+    ["consume", "t", "--offset", "stored"],
+    ["consume", "t", "--offset", "5", "--from-beginning"],
+    ["consume", "t", "--group", "g", "--partition", "1"],
+    ["consume", "t", "--group", "g", "--offset", "5"],
+    ["consume", "t", "--group", "g", "--until", "5"],
+    ["consume", "t", "--json", "-f", "%v"],
+    ["consume", "t", "-f", "%x"],
+    ["consume", "t", "-p", "x"],
+    ["consume", "t", "-c", "0"],
+    ["consume", "t", "-b", "a:b"],
+    ["topic", "list", "-b", ""],
+    ["group", "describe"],
+    ["log", "dump"],
+    ["serve", "--kafka", "nowhere:port"],
+    ["serve", "--advertise", ":9092"],
+    ["serve", "--set", "key"],
+]
+
+
+@pytest.mark.parametrize("arguments", MISTAKES, ids=" ".join)
+def test_a_mistake_is_said_in_one_line(arguments, capsys):
+    assert run(arguments) == ExitCode.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("ottla: ")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("group", [[], ["topic"], ["group"], ["log"]], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help(group, capsys):
+    assert run(group) == ExitCode.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Commands:" in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["topic", "list"], ["topic", "describe", "t"], ["group", "list"], ["consume", "t"], ["produce", "t", "/dev/null"]],
+    ids=" ".join,
+)
+def test_no_broker_is_exit_code_3_and_says_how_to_start_one(arguments, capsys):
+    assert run([*arguments, "--bootstrap", "127.0.0.1:1"]) == ExitCode.UNREACHABLE
+    assert capsys.readouterr().err == (
+        "ottla: cannot reach a broker at 127.0.0.1:1: connection refused; is it running? start one with `ottla serve`\n"
+    )
+
+
+def test_where_the_broker_is_may_stand_in_the_environment(capsys, monkeypatch):
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "127.0.0.1:2")
+    assert run(["topic", "list"]) == ExitCode.UNREACHABLE
+    assert "127.0.0.1:2" in capsys.readouterr().err
+
+
+COMMANDS = [
+    [], ["serve"], ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "alter"],
+    ["topic", "delete"], ["produce"], ["consume"], ["group"], ["group", "list"], ["group", "describe"], ["log"],
+    ["log", "dump"],
+]  # fmt: skip
+GROUPS = [[], ["topic"], ["group"], ["log"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words) or "ottla")
+def test_every_command_has_help_and_every_leaf_an_example(command, capsys):
+    assert run([*command, "--help"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert f"Usage: {' '.join(['ottla', *command])} " in shown
+    assert command in GROUPS or "Example" in shown
+
+
+def test_the_version_is_shown(capsys):
+    assert run(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out.startswith("ottla ")
+
+
+def test_help_and_version_import_neither_client_nor_server():
+    """So they answer at once."""
+    code = (
+        "import sys\n"
+        "from ottla.cli.main import run\n"
+        "run(['--help'])\n"
+        "heavy = {'asyncio', 'rich', 'uvloop', 'ottla.client', 'ottla.native', 'ottla.server'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
