@@ -1,9 +1,10 @@
 """The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TypeVar
 
-from ottla.coordination.environment import Environment
+from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.coordination.shard_state import ShardState
@@ -55,7 +56,10 @@ class GroupCoordinator:
         self.config = config
         self.partition_count = config.offsets_topic_partitions
         """How many partitions the offsets topic has: by the setting, until the topic is known."""
-        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(lambda: GroupShard(config), environment)
+        limits = CoordinatorLimits(load_chunk_bytes=config.load_buffer_bytes)
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            lambda: GroupShard(config), replace(environment, limits=limits)
+        )
 
     # What the server says
 
@@ -79,6 +83,11 @@ class GroupCoordinator:
     def close(self) -> None:
         """The broker stops: everybody who waits is sent to look for another coordinator."""
         self._runtime.close()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the groups of some partition are still being read."""
+        return self._runtime.is_loading
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic whose leader coordinates the group."""
@@ -153,7 +162,7 @@ class GroupCoordinator:
 
         Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while some are still being read: the list would lack them.
         """
-        if self._runtime.is_loading:
+        if self.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups are still being loaded")
         return [
             inspection.listing(group)

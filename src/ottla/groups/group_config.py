@@ -20,6 +20,11 @@ PROTOCOL_NAME_BYTES_MAX = 1024
 MEMBER_METADATA_BYTES_MAX = 4 * 1024 * 1024
 """The subscriptions one member may offer, over all its protocols: one of them must fit a record of about 1 MB."""
 
+GROUP_METADATA_BYTES_MAX = 64 * 1024 * 1024
+"""The same over all members of a group. Of this, one protocol's part has to fit the group's record of about 1 MB, so a
+group comes nowhere near it unless somebody means harm.
+"""
+
 PENDING_MEMBERS_MAX = 10_000
 """Member ids of one group that were given out and not used yet; each costs a timer for a session timeout."""
 
@@ -42,7 +47,7 @@ class GroupConfig:
     """`group.max.session.timeout.ms`: longer sessions are refused."""
     max_size: int = 2_147_483_647
     """`group.max.size`: members of one group."""
-    initial_rebalance_delay_ms: int = 3_000
+    initial_rebalance_delay_ms: int = 0
     """`group.initial.rebalance.delay.ms`: how long an empty group waits for more members after the first one."""
     new_member_join_timeout_ms: int = 300_000
     """How long a member that is not known yet may wait for its first generation; it cannot send heartbeats."""
@@ -54,6 +59,8 @@ class GroupConfig:
     """`offsets.retention.check.interval.ms`: how often to look for them."""
     offsets_topic_partitions: int = 50
     """`offsets.topic.num.partitions`: over how many partitions groups are spread."""
+    load_buffer_bytes: int = 5_242_880
+    """`offsets.load.buffer.size`: how much of the offsets topic is read at a time while groups are loaded."""
     record_bytes_max: int = 1_000_000
     """The record of one group may be this large: it must fit a batch of the offsets topic (`max.message.bytes`)."""
 
@@ -86,4 +93,5 @@ _SETTINGS = (
     ("offsets_retention_ms", "offsets.retention.minutes", 60_000),
     ("offsets_retention_check_interval_ms", "offsets.retention.check.interval.ms", 1),
     ("offsets_topic_partitions", "offsets.topic.num.partitions", 1),
+    ("load_buffer_bytes", "offsets.load.buffer.size", 1),
 )

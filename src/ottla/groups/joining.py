@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 def join(step: Step, group: ClassicGroup, request: Join, waiter: Waiter) -> None:
     """Decide a JoinGroup. Its waiter is answered now, or kept with the member until the rebalance is complete."""
-    if not _has_room(step, group, request.member_id):
+    if not _has_room(step, group, request):
         member = group.members.get(request.member_id)
         if member is not None:
             rebalance.remove_member(step, group, member)
@@ -44,13 +44,16 @@ def join(step: Step, group: ClassicGroup, request: Join, waiter: Waiter) -> None
         _add(step, group, request, request.new_member_id, waiter)
 
 
-def _has_room(step: Step, group: ClassicGroup, member_id: str) -> bool:
-    """Whether `group.max.size` lets this client in.
+def _has_room(step: Step, group: ClassicGroup, request: Join) -> bool:
+    """Whether `group.max.size`, and what the group may hold in memory, let this client in.
 
     While members rejoin, those count who are back: a group that is larger than allowed, because the setting was
     lowered, sheds those who come last.
     """
-    member = group.members.get(member_id)
+    offered_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
+    if group.members.metadata_bytes + offered_bytes > group_config.GROUP_METADATA_BYTES_MAX:
+        return False
+    member = group.members.get(request.member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         return (member is not None and member.awaits_join) or group.members.joined_count < step.config.max_size
     if group.state is GroupState.EMPTY:

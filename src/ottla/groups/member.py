@@ -54,6 +54,11 @@ class Member:
         """Whether its session goes on without heartbeats: a parked request shows that it is there."""
         return not self.is_new and (self.join_waiter is not None or self.sync_waiter is not None)
 
+    @property
+    def metadata_bytes(self) -> int:
+        """How much its subscriptions take, over all protocols."""
+        return sum(len(protocol.metadata) for protocol in self.protocols)
+
     def unpark_sync(self) -> Waiter | None:
         """Take back its parked SyncGroup, to answer it."""
         waiter, self.sync_waiter = self.sync_waiter, None

@@ -13,7 +13,7 @@ class MemberRoster:
     Pending members are ids that were given out with MEMBER_ID_REQUIRED (KIP-394) and have not joined with it yet.
     """
 
-    __slots__ = ("_joined_count", "_members", "_pending", "_protocol_counts", "_static")
+    __slots__ = ("_joined_count", "_members", "_pending", "_protocol_counts", "_static", "metadata_bytes")
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
@@ -21,6 +21,8 @@ class MemberRoster:
         self._pending: dict[str, None] = {}
         self._protocol_counts: Counter[str] = Counter()
         self._joined_count = 0
+        self.metadata_bytes = 0
+        """How much the subscriptions of all members take."""
 
     def __len__(self) -> int:
         """How many members there are; pending ones are not members yet."""
@@ -74,7 +76,7 @@ class MemberRoster:
             assert member.instance_id not in self._static
             self._static[member.instance_id] = member.member_id
         self._members[member.member_id] = member
-        self._protocol_counts.update(_names(member.protocols))
+        self._count_protocols(member)
         self._joined_count += member.awaits_join
 
     def remove(self, member_id: str) -> Member | None:
@@ -83,8 +85,7 @@ class MemberRoster:
         member = self._members.pop(member_id, None)
         if member is None:
             return None
-        self._protocol_counts.subtract(_names(member.protocols))
-        self._protocol_counts += Counter()
+        self._discount_protocols(member)
         self._joined_count -= member.awaits_join
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -96,10 +97,9 @@ class MemberRoster:
 
     def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
         """Note what a member offers from now on."""
-        self._protocol_counts.subtract(_names(member.protocols))
-        self._protocol_counts += Counter()
+        self._discount_protocols(member)
         member.protocols = protocols
-        self._protocol_counts.update(_names(protocols))
+        self._count_protocols(member)
 
     def park_join(self, member: Member, waiter: Waiter) -> Waiter | None:
         """A member waits for the rebalance. Returns the waiter of an earlier JoinGroup that this one replaces."""
@@ -130,6 +130,15 @@ class MemberRoster:
     def rebalance_timeout_ms(self) -> int:
         """How long a rebalance waits for its members: the longest any of them asks for."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
+
+    def _count_protocols(self, member: Member) -> None:
+        self._protocol_counts.update(_names(member.protocols))
+        self.metadata_bytes += member.metadata_bytes
+
+    def _discount_protocols(self, member: Member) -> None:
+        self._protocol_counts.subtract(_names(member.protocols))
+        self._protocol_counts += Counter()  # drops those that are at 0
+        self.metadata_bytes -= member.metadata_bytes
 
 
 def _names(protocols: Iterable[MemberProtocol]) -> set[str]:

@@ -39,7 +39,7 @@ class Harness:
 
     async def elect(self) -> None:
         self.groups.elected(self.partition)
-        await until(lambda: not self.groups._runtime.is_loading)
+        await until(lambda: not self.groups.is_loading)
 
     def restart(self) -> None:
         self.groups.close()
@@ -123,7 +123,7 @@ async def test_a_commit_that_the_log_refuses_is_not_seen(harness: Harness):
     harness.turn.end()
     harness.partition.lose()
     assert [answer.error for answer in harness.answers] == [ErrorCode.NOT_COORDINATOR]
-    await until(lambda: not harness.groups._runtime.is_loading)
+    await until(lambda: not harness.groups.is_loading)
     harness.fetch()
     assert harness.answers[1].offsets == {}
 
@@ -158,7 +158,7 @@ async def test_groups_belong_to_the_partition_of_their_name():
 async def test_the_topic_may_have_another_number_of_partitions_than_the_setting(harness: Harness):
     harness.groups.elected(harness.partition, 10)
     assert harness.groups.partition_of("hello") == 99162322 % 10
-    await until(lambda: not harness.groups._runtime.is_loading)
+    await until(lambda: not harness.groups.is_loading)
 
 
 async def test_deleting_a_topic_takes_the_offsets_in_it_along(harness: Harness):

@@ -79,6 +79,19 @@ def test_ids_that_were_given_out_are_bounded(monkeypatch: pytest.MonkeyPatch):
     assert answers == [required, required, ErrorCode.GROUP_MAX_SIZE_REACHED]
 
 
+def test_what_the_members_of_a_group_offer_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(group_config, "GROUP_METADATA_BYTES_MAX", 25)
+    harness = Harness()
+    offer = (MemberProtocol("range", bytes(10)),)
+    for member_id in ("a", "b"):
+        harness.join(new_id=member_id, must_rejoin_with_id=False, protocols=offer)
+    answers = harness.join(new_id="c", must_rejoin_with_id=False, protocols=offer)
+    assert answers == [JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)]
+    assert harness.group.members.metadata_bytes == 20
+    harness.apply(harness.shard.handle_timer(0, SessionTimer("g", "a")))
+    assert harness.join(new_id="c", must_rejoin_with_id=False, protocols=offer) == []
+
+
 def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(group_config, "GROUPS_PER_SHARD_MAX", 1)
     harness = Harness()

@@ -19,7 +19,9 @@ NULLABLE_PROTOCOL_VERSION: Final = 7
 SKIP_ASSIGNMENT_VERSION: Final = 9
 
 NAME_CHARACTERS_MAX: Final = 255
-"""How much of a client's name becomes part of its member id, which is kept and written with the group."""
+"""How much of a client's name becomes part of its member id, which is kept and written with the group; and how much of
+its reason is told in the log.
+"""
 
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> None:
@@ -41,7 +43,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> None:
         protocols=tuple(MemberProtocol(each.name, each.metadata) for each in request.protocols),
         must_rejoin_with_id=ctx.api_version >= MEMBER_ID_REQUIRED_VERSION,
         may_skip_assignment=ctx.api_version >= SKIP_ASSIGNMENT_VERSION,
-        reason=request.reason or "no reason given",
+        reason=(request.reason or "no reason given")[:NAME_CHARACTERS_MAX],
     )
 
     def on_answer(answer: JoinAnswer) -> None:

@@ -15,13 +15,18 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 
 MANY_MEMBERS_VERSION: Final = 3
 
+REASON_CHARACTERS_MAX: Final = 255
+"""How much of a member's reason is told in the log."""
+
 
 def handle(ctx: RequestContext, request: LeaveGroupRequest) -> None:
     """Take one or many members out."""
     many = ctx.api_version >= MANY_MEMBERS_VERSION
     if many:
         members = tuple(
-            LeavingMember(each.member_id, each.group_instance_id, each.reason or "no reason given")
+            LeavingMember(
+                each.member_id, each.group_instance_id, (each.reason or "no reason given")[:REASON_CHARACTERS_MAX]
+            )
             for each in request.members
         )
     else:
