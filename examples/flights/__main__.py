@@ -10,14 +10,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from rich.console import Console
-
-from examples.flights.broker import BrokerError
-from examples.flights.demo import SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, PipelineError, run
-from examples.flights.files import DemoFiles
 from examples.flights.processes import adopt_orphans, end_all_children
-from examples.flights.producer import ProduceError
-from examples.flights.session import JavaMissingError, require_java
 
 
 class _Stopped(BaseException):
@@ -30,16 +23,14 @@ class _Stopped(BaseException):
 
 def main() -> NoReturn:
     """Parse the command line, run the demo, and leave nothing running, however it ends."""
-    options = _options()
-    console = Console()
     adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
-        code = _run(options, console)
+        code = _run(_arguments())
     except _Stopped as stopped:
         code = 128 + stopped.number
-        console.print("stopped")
+        print("stopped")
     finally:
         end_all_children()
     sys.stdout.flush()
@@ -47,15 +38,31 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def _run(options: DemoOptions, console: Console) -> int:
+def _run(arguments: argparse.Namespace) -> int:
+    # Imported here, as it takes a second in which Ctrl-C is to work already.
+    from rich.console import Console
+
+    from examples.flights.broker import BrokerError
+    from examples.flights.demo import SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, PipelineError, run
+    from examples.flights.files import DemoFiles
+    from examples.flights.producer import ProduceError
+    from examples.flights.session import JavaMissingError, require_java
+
+    console = Console()
+    options = DemoOptions(
+        files=DemoFiles(arguments.out),
+        days=SHORT_DAYS if arguments.short else WHOLE_YEAR_DAYS,
+        port=arguments.port,
+        bootstrap=arguments.bootstrap,
+    )
     try:
         require_java()
         differences = run(options, console)
     except (BrokerError, JavaMissingError, PipelineError, ProduceError) as error:
-        console.print(f"[red]failed:[/red] {error}", highlight=False)
+        console.print(f"[red]failed:[/red] {error}", highlight=False, soft_wrap=True)
         return 1
     for difference in differences:
-        console.print(f"[red]differs:[/red] {difference}", highlight=False)
+        console.print(f"[red]differs:[/red] {difference}", highlight=False, soft_wrap=True)
     return 1 if differences else 0
 
 
@@ -66,20 +73,14 @@ def _stop(number: int, _frame: object) -> NoReturn:
     raise _Stopped(number)
 
 
-def _options() -> DemoOptions:
+def _arguments() -> argparse.Namespace:
     about = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m examples.flights", description=about)
-    parser.add_argument("--short", action="store_true", help=f"only the first {SHORT_DAYS} days of the year")
+    parser.add_argument("--short", action="store_true", help="only the first two weeks of the year")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where to put the results (build/demo)")
     parser.add_argument("--port", type=int, default=0, help="port of the broker (one that is free)")
     parser.add_argument("--bootstrap", help="use the broker at HOST:PORT, and do not start one")
-    given = parser.parse_args()
-    return DemoOptions(
-        files=DemoFiles(given.out),
-        days=SHORT_DAYS if given.short else WHOLE_YEAR_DAYS,
-        port=given.port,
-        bootstrap=given.bootstrap,
-    )
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -16,16 +16,17 @@ def draw(table: pd.DataFrame, path: Path, period: str) -> None:
     """Two maps side by side, carriers down and hours of the day across: how many left, and how late."""
     table = table.assign(hour_of_day=table["hour"].dt.tz_convert(_NEW_YORK).dt.hour)
     by_cell = table.groupby(["airline", "hour_of_day"])[["departed", "departure_delay_min"]].sum().astype(float)
-    departures = by_cell["departed"].unstack().fillna(0)
+    by_cell = by_cell[by_cell["departed"] > 0]
+    departures = by_cell["departed"].unstack().fillna(0).sort_index(axis=1)
     departures = departures.loc[departures.sum(axis=1).sort_values(ascending=False).index]
-    delays = (by_cell["departure_delay_min"] / by_cell["departed"].where(by_cell["departed"] > 0)).unstack()
+    delays = (by_cell["departure_delay_min"] / by_cell["departed"]).unstack()
     delays = delays.reindex(index=departures.index, columns=departures.columns)
 
-    figure = Figure(figsize=(16, 7.2), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(19, 7.6), layout="constrained", facecolor="white")
     figure.suptitle(f"Flights from New York, {period}", fontsize=17, fontweight="bold", color=_INK, x=0.01, ha="left")
     left, right = figure.subplots(1, 2, sharey=True)
     _map(figure, left, departures.where(departures > 0), _Look("Departures", "YlGnBu", 0, departures.max().max()))
-    _map(figure, right, delays, _Look("Mean departure delay, minutes", "RdYlBu_r", -40, 40))
+    _map(figure, right, delays, _Look("Mean departure delay, minutes", "RdYlBu_r", -40, 40, "max"))
     figure.savefig(path, dpi=130)
 
 
@@ -37,6 +38,7 @@ class _Look:
     colours: str
     low: float
     high: float
+    extend: str = "neither"
 
 
 def _map(figure: Figure, axes: Any, cells: pd.DataFrame, look: _Look) -> None:
@@ -58,5 +60,5 @@ def _map(figure: Figure, axes: Any, cells: pd.DataFrame, look: _Look) -> None:
             if pd.notna(value):
                 red, green, blue, _ = image.cmap(image.norm(value))
                 ink = _INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
-                axes.text(x, y, f"{value:,.0f}", ha="center", va="center", fontsize=7.5, color=ink)
-    figure.colorbar(image, ax=axes, shrink=0.6, pad=0.01, aspect=30).outline.set_visible(False)
+                axes.text(x, y, f"{round(value):,}", ha="center", va="center", fontsize=7.5, color=ink)
+    figure.colorbar(image, ax=axes, shrink=0.6, pad=0.01, aspect=30, extend=look.extend).outline.set_visible(False)

@@ -1,18 +1,19 @@
 """The Spark pipeline of the demo: what a user would write.
 
 ```
- flights.events ──► decode ──► judge ──┬─ good ─► watermark ─► window per carrier and hour ─► flights.delays, Parquet
-                                 ▲     └─ bad ──► reason and origin in headers ────────────► flights.dead-letters
-     flights.airlines, airports ─┘
+            flights.events ─► decode ─┬─ good ─► watermark ─► window per carrier and hour ─► flights.delays, Parquet
+                                ▲     └─ bad ──► reason and origin in headers ─────────────► flights.dead-letters
+ flights.airlines, .airports ───┘
 ```
 """
 
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from examples.flights.decode import decode, reason
 from examples.flights.topics import AIRLINES, AIRPORTS, DEAD_LETTERS, DELAYS, EVENTS
 
 LATEST = "10 days"
@@ -30,13 +31,6 @@ RESULT_NUMBERS = (
 )
 """The columns of the result beside `hour`, `carrier` and `airline`."""
 
-_EVENT = """
-    event string, flight string, carrier string, origin string, dest string,
-    scheduled_at timestamp, at timestamp, delay_min int, malformed string
-"""
-_FLIGHT_EVENTS = ("scheduled", "departed", "arrived")
-_CLOCK_EVENT = "clock"
-
 
 class Pipeline:
     """The queries over one broker; their results and checkpoints lie below the two directories."""
@@ -46,12 +40,12 @@ class Pipeline:
         self._bootstrap = bootstrap
         self._table = table
         self._checkpoints = checkpoints
-        self._judged = judge(self._events(), self._names(AIRLINES), self._names(AIRPORTS))
+        self._decoded = decode(self._events(), self._names(AIRLINES), self._names(AIRPORTS))
 
     def start_delays(self) -> StreamingQuery:
         """Read all events that are there now, write the windows that are over, and end."""
         return (
-            delays(self._judged.where("reason is null"))
+            delays(self._decoded.where("good"))
             .writeStream.foreachBatch(self._write_delays)
             .queryName("delays")
             .option("checkpointLocation", str(self._checkpoints / "delays"))
@@ -62,7 +56,7 @@ class Pipeline:
     def start_dead_letters(self) -> StreamingQuery:
         """Read all events that are there now, write those that are refused to their topic, and end."""
         return (
-            dead_letters(self._judged.where("reason is not null"))
+            dead_letters(self._decoded.where("not good"))
             .writeStream.format("ottla")
             .option("kafka.bootstrap.servers", self._bootstrap)
             .option("topic", DEAD_LETTERS)
@@ -116,20 +110,9 @@ class Pipeline:
         windows.unpersist()
 
 
-def judge(records: DataFrame, airlines: DataFrame, airports: DataFrame) -> DataFrame:
-    """Decode events, look up what they refer to, and say in `reason` what is wrong with one; null when it is good."""
-    text = f.col("value").cast("string")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "malformed"}
-    decoded = records.withColumn("decoded", f.from_json(text, _EVENT, options)).select("*", "decoded.*").drop("decoded")
-    looked_up = decoded.join(
-        f.broadcast(airlines.select(f.col("code").alias("carrier"), f.col("name").alias("airline"))), "carrier", "left"
-    ).join(f.broadcast(airports.select(f.col("code").alias("dest"), f.col("name").alias("airport"))), "dest", "left")
-    return looked_up.withColumn("reason", _reason(text))
-
-
 def delays(events: DataFrame) -> DataFrame:
     """What happened to the flights that each carrier scheduled for each hour, once nothing more can come."""
-    scheduled, departed, arrived = (f.col("event") == event for event in _FLIGHT_EVENTS)
+    scheduled, departed, arrived = (f.col("event") == event for event in ("scheduled", "departed", "arrived"))
     return (
         events.withWatermark("scheduled_at", LATEST)
         .groupBy(f.window("scheduled_at", "1 hour"), "carrier", "airline")
@@ -151,7 +134,7 @@ def delays(events: DataFrame) -> DataFrame:
 def dead_letters(refused: DataFrame) -> DataFrame:
     """The refused records as they came, with the reason and where they came from in headers."""
     headers = {
-        "error.reason": f.col("reason"),
+        "error.reason": reason(),
         "error.topic": f.col("topic"),
         "error.partition": f.col("partition"),
         "error.offset": f.col("offset"),
@@ -166,24 +149,4 @@ def dead_letters(refused: DataFrame) -> DataFrame:
                 for name, value in headers.items()
             )
         ).alias("headers"),
-    )
-
-
-def _reason(text: Column) -> Column:
-    required = ("event", "flight", "carrier", "origin", "dest", "scheduled_at")
-    happened = f.col("event").isin("departed", "arrived")
-    missing = f.concat_ws(
-        ", ",
-        *(f.when(f.col(name).isNull(), f.lit(name)) for name in required),
-        *(f.when(happened & f.col(name).isNull(), f.lit(name)) for name in ("at", "delay_min")),
-    )
-    return (
-        f.when(text.isNull(), "no value")
-        .when(~f.is_valid_utf8(text), "not UTF-8")
-        .when(f.col("malformed").isNotNull() & f.try_parse_json(text).isNull(), "not JSON")
-        .when(f.col("malformed").isNotNull(), "wrong type")
-        .when((f.col("event") == _CLOCK_EVENT) & f.col("scheduled_at").isNotNull(), None)
-        .when(missing != "", f.concat(f.lit("missing: "), missing))
-        .when(~f.col("event").isin(*_FLIGHT_EVENTS), f.concat(f.lit("unknown event: "), "event"))
-        .when(f.col("airline").isNull(), f.concat(f.lit("unknown carrier: "), "carrier"))
     )

@@ -50,6 +50,8 @@ class EventProducer:
                 "batch.size": 512 * 1024,
                 "queue.buffering.max.messages": 500_000,
                 "error_cb": self._on_error,
+                # What matters comes through the callbacks.
+                "log_level": 2,
             }
         )
 

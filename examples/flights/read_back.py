@@ -65,7 +65,9 @@ def read_delays(bootstrap: str) -> pd.DataFrame:
 
 
 def _read(bootstrap: str, topic: str) -> list[Any]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "flights-check", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "flights-check", "enable.auto.commit": False, "log_level": 2}
+    )
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])

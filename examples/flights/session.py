@@ -17,6 +17,8 @@ from examples.flights.files import DemoFiles
 
 JAVA_MINIMUM = 17
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+"""For a JVM that lives a minute: its second compiler would take more than the code that it makes faster saves."""
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
@@ -87,13 +89,14 @@ class SparkStart:
 
 def _configuration(files: DemoFiles) -> SparkConf:
     checkpointing = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    logging = f"-Dlog4j2.configurationFile={_LOG4J} -Ddemo.log={files.spark_log}"
     return SparkConf().setAll(
         [
             # Two cores or more, and a task that fails is tried again: plain local[N] never does that.
             ("spark.master", f"local[{CORES},4]"),
             ("spark.app.name", "flights"),
             ("spark.driver.memory", "1g"),
-            ("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOG4J} -Ddemo.log={files.spark_log}"),
+            ("spark.driver.extraJavaOptions", f"{_SHORT_RUN} {logging}"),
             ("spark.local.dir", str(files.spark_scratch)),
             ("spark.sql.warehouse.dir", str(files.spark_scratch / "warehouse")),
             ("spark.ui.enabled", "false"),
