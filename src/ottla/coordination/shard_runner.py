@@ -69,6 +69,7 @@ class ShardRunner:
 
     def step(self, step: Step) -> bool:
         """Take a step of the shard, which must be active, and carry out what it decides. False when it crashed."""
+        assert self.state is ShardState.ACTIVE, f"a step of {self.partition.topic_partition} while {self.state}"
         try:
             outcome = step(self._shard, self._environment.clock.now_ms())
             encoded = [self._shard.encode(record) for record in outcome.records]

@@ -70,10 +70,11 @@ async def test_a_new_election_loads_anew(harness: Harness):
     partition = await harness.elect(1)
     harness.ask(1, put("a", "one"))
     harness.turn.end()
+    harness.ask(1, park())
     harness.runtime.elected(partition)
     await until(lambda: not harness.runtime.is_loading)
     harness.ask(1, get("a"))
-    assert harness.heard == ["one", "one"]
+    assert harness.heard == ["one", "NOT_COORDINATOR", "one"]
 
 
 async def test_a_step_of_all_shards_reaches_those_that_serve(harness: Harness):

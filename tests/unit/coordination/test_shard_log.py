@@ -96,6 +96,14 @@ def test_an_acknowledgement_after_closing_answers_nobody_twice(held: Harness):
     assert held.heard == ["a:NOT_COORDINATOR"]
 
 
+def test_an_append_that_fails_after_closing_is_no_news(held: Harness):
+    held.write("a", b"1")
+    held.turn.end()
+    held.log.close(ErrorCode.NOT_COORDINATOR)
+    held.partition.lose()
+    assert held.failures == []
+
+
 def test_one_answer_that_cannot_be_given_does_not_keep_the_others_waiting(held: Harness):
     def broken(answer: object) -> None:
         raise RuntimeError("the connection is in a bad way")
