@@ -1,0 +1,365 @@
+"""The command line as a user has it: processes, pipes, signals, and a broker that dies and comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from tests.broker_process import BrokerProcess
+
+NewBroker = Callable[..., BrokerProcess]
+
+OTTLA = [sys.executable, "-m", "ottla.cli"]
+DEADLINE_S = 60
+
+
+class Cli:
+    """`ottla` against one broker."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.env = {**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap}
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*OTTLA, *arguments], input=stdin, capture_output=True, env=self.env, timeout=DEADLINE_S, check=False
+        )
+
+    def ok(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        done = self.run(*arguments, stdin=stdin)
+        assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+        return done.stdout
+
+    def start(self, *arguments: str, **streams: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*OTTLA, *arguments], env=self.env, **streams)
+
+    def topic(self, partitions: int = 1) -> str:
+        name = f"cli-{uuid4().hex[:8]}"
+        self.ok("topic", "create", name, "--partitions", str(partitions))
+        return name
+
+
+@pytest.fixture
+def cli(broker: BrokerProcess) -> Cli:
+    return Cli(broker)
+
+
+def read_all(broker: BrokerProcess, topic: str, count: int) -> list[tuple[bytes | None, bytes | None, object]]:
+    """Key, value and headers of the records in partition 0, read by another client."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found = []
+    while len(found) < count:
+        message = consumer.poll(20)
+        assert message is not None, f"only {len(found)} of {count} records came"
+        assert message.error() is None
+        found.append((message.key(), message.value(), message.headers()))
+    consumer.close()
+    return found
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_topic(cli: Cli) -> None:
+    name = f"cli-{uuid4().hex[:8]}"
+    assert cli.ok("topic", "create", name, "-p", "2", "-c", "retention.ms=1000") == (
+        f"created topic {name} with 2 partitions\n".encode()
+    )
+    assert name.encode() in cli.ok("topic", "list", "-q").split()
+    cli.ok("topic", "alter", name, "--partitions", "4", "--delete-config", "retention.ms", "-c", "segment.ms=60000")
+    [described] = json.loads(cli.ok("topic", "describe", name, "--json"))
+    assert described["partition_count"] == 4
+    assert [(each["name"], each["value"]) for each in described["configs"]] == [("segment.ms", "60000")]
+    assert b"segment.ms=60000" in cli.ok("topic", "describe", name)
+    cli.ok("topic", "delete", name)
+    assert name.encode() not in cli.ok("topic", "list", "-q").split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("topic", "describe", "nosuch"), 4),
+        (("topic", "delete", "nosuch"), 4),
+        (("topic", "alter", "nosuch", "-c", "retention.ms=1"), 4),
+        (("topic", "create", "bad name"), 1),
+        (("topic", "create", "fine", "-c", "nosuch.setting=1"), 1),
+        (("consume", "nosuch"), 4),
+        (("consume", "nosuch", "--group", "g"), 4),
+        (("group", "describe", "nosuch"), 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_what_fails_is_said_in_one_line_with_its_exit_code(cli: Cli, arguments: tuple[str, ...], code: int) -> None:
+    done = cli.run(*arguments)
+    assert done.returncode == code
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"ottla: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_scripts_can_ask_for_what_is_there_already(cli: Cli) -> None:
+    name = cli.topic()
+    assert cli.run("topic", "create", name).returncode == 1
+    cli.ok("topic", "create", name, "--if-not-exists")
+    cli.ok("topic", "delete", name, "--if-exists")
+    cli.ok("topic", "delete", name, "--if-exists")
+
+
+# --- produce --------------------------------------------------------------------------------------------------------
+
+
+def test_lines_of_a_pipe_are_records_to_every_client(cli: Cli) -> None:
+    topic = cli.topic()
+    cli.ok("produce", topic, "-K", ":", "-H", "h=1", "-Z", stdin=b"a:1\n:2\nc\nd:\n\xff:\xfe")
+    assert read_all(cli.broker, topic, 5) == [
+        (b"a", b"1", [("h", b"1")]),
+        (b"", b"2", [("h", b"1")]),
+        (None, b"c", [("h", b"1")]),
+        (b"d", None, [("h", b"1")]),
+        (b"\xff", b"\xfe", [("h", b"1")]),
+    ]
+
+
+def test_files_are_produced_by_line_or_whole(cli: Cli, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"1\n2\n")
+    second.write_bytes(b"3")
+    by_line, whole = cli.topic(), cli.topic()
+    cli.ok("produce", by_line, str(first), str(second))
+    cli.ok("produce", whole, "--whole-files", str(first), str(second))
+    assert [value for _, value, _ in read_all(cli.broker, by_line, 3)] == [b"1", b"2", b"3"]
+    assert [value for _, value, _ in read_all(cli.broker, whole, 2)] == [b"1\n2\n", b"3"]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_are_read_by_another_client(cli: Cli, codec: str) -> None:
+    topic = cli.topic()
+    lines = [b"%d" % number * 50 for number in range(500)]
+    cli.ok("produce", topic, "-z", codec, stdin=b"\n".join(lines))
+    assert [value for _, value, _ in read_all(cli.broker, topic, 500)] == lines
+
+
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_delivered(cli: Cli) -> None:
+    topic = cli.topic()
+    done = cli.run("produce", topic, "--json", stdin=b'{"value": "a"}\n{"value": "b"}\nnonsense\n')
+    assert done.returncode == 1
+    assert b"standard input:3: not JSON" in done.stderr
+
+
+def test_records_arrive_once_and_in_order_although_the_broker_is_killed_meanwhile(new_broker: NewBroker) -> None:
+    broker = new_broker().start()
+    cli = Cli(broker)
+    topic = cli.topic()
+    count = 60_000
+    producing = cli.start("produce", topic, "--linger-ms", "1", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert producing.stdin is not None
+
+    def feed() -> None:
+        for start in range(0, count, 1_000):
+            producing.stdin.write(b"".join(b"%07d\n" % number for number in range(start, start + 1_000)))
+            producing.stdin.flush()
+            if start in {20_000, 40_000}:
+                seen.set()
+                restarted.wait(DEADLINE_S)
+                restarted.clear()
+        producing.stdin.close()
+
+    seen, restarted = threading.Event(), threading.Event()
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    for _ in range(2):
+        assert seen.wait(DEADLINE_S)
+        seen.clear()
+        broker.kill()
+        restarted.set()
+        broker.start()
+    feeding.join(DEADLINE_S)
+    code = producing.wait(DEADLINE_S)
+    assert producing.stderr is not None
+    assert (code, producing.stderr.read()) == (0, b"")
+    assert cli.ok("consume", topic, "--exit") == b"".join(b"%07d\n" % number for number in range(count))
+
+
+# --- consume --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(cli: Cli) -> str:
+    """A topic of two partitions with 10 records each, written by another client, a second apart."""
+    topic = cli.topic(2)
+    producer = Producer({"bootstrap.servers": cli.broker.bootstrap})
+    for number in range(20):
+        producer.produce(
+            topic,
+            key=b"k%d" % number,
+            value=b"v%d" % number,
+            headers=[("n", b"%d" % number)],
+            partition=number % 2,
+            timestamp=1_700_000_000_000 + number * 1_000,
+        )
+    assert producer.flush(30) == 0
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("flags", "numbers"),
+    [
+        ((), range(20)),
+        (("-o", "end"), []),
+        (("-o", "-2"), range(16, 20)),
+        (("-o", "8"), range(16, 20)),
+        (("-o", "@1700000010000"), range(10, 20)),
+        (("-o", "@2023-11-14T22:13:35Z"), range(15, 20)),
+        (("-o", "@2030-01-01T00:00:00Z"), []),
+        (("--until", "@1700000004000"), range(4)),
+        (("-o", "2", "--until", "4"), range(4, 8)),
+        (("-p", "1"), range(1, 20, 2)),
+        (("-p", "0-1", "-o", "-1"), [18, 19]),
+    ],
+    ids=str,
+)
+def test_records_are_read_from_where_it_was_said(cli: Cli, filled: str, flags: tuple[str, ...], numbers) -> None:
+    lines = cli.ok("consume", filled, "--exit", *flags).split()
+    assert sorted(lines) == sorted(b"v%d" % number for number in numbers)
+
+
+def test_each_partition_is_written_in_its_order(cli: Cli, filled: str) -> None:
+    lines = cli.ok("consume", filled, "-e", "-f", r"%p %o %k %v %T %h\n").decode().splitlines()
+    for partition in range(2):
+        assert [line for line in lines if line.startswith(f"{partition} ")] == [
+            f"{partition} {index} k{number} v{number} {1_700_000_000_000 + number * 1_000} n={number}"
+            for index, number in enumerate(range(partition, 20, 2))
+        ]
+
+
+def test_a_count_ends_reading(cli: Cli, filled: str) -> None:
+    assert len(cli.ok("consume", filled, "-c", "7").split()) == 7
+
+
+def test_nothing_coming_ends_reading_when_asked(cli: Cli, filled: str) -> None:
+    assert cli.ok("consume", filled, "-o", "end", "--timeout-ms", "300") == b""
+
+
+def test_a_topic_is_copied_through_a_pipe(cli: Cli, filled: str) -> None:
+    copy = cli.topic(2)
+    cli.ok("produce", copy, "--json", stdin=cli.ok("consume", filled, "--exit", "--json"))
+    format_of = ("-e", "-f", r"%p %o %k %v %T %h\n")
+    assert sorted(cli.ok("consume", copy, *format_of).splitlines()) == sorted(
+        cli.ok("consume", filled, *format_of).splitlines()
+    )
+
+
+def test_output_is_what_the_records_hold_byte_for_byte(cli: Cli) -> None:
+    topic = cli.topic()
+    content = bytes(range(256)) * 3
+    cli.ok("produce", topic, "-D", r"\xff\x00", stdin=content)
+    assert cli.ok("consume", topic, "-e", "-D", r"\xff\x00") == content + b"\xff\x00"
+
+
+def test_a_group_goes_on_where_it_stopped_writing(cli: Cli, filled: str) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    first = cli.ok("consume", filled, "--group", group, "-c", "5").split()
+    [described] = json.loads(cli.ok("group", "describe", group, "--json"))
+    assert (described["state"], described["lag"]) == ("Empty", 15)
+    second = cli.ok("consume", filled, "--group", group, "--exit").split()
+    assert sorted(first + second) == sorted(b"v%d" % number for number in range(20))
+    assert group.encode() in cli.ok("group", "list", "-q").split()
+    assert f"{filled}          0         10   10    0" in cli.ok("group", "describe", group).decode()
+
+
+def test_two_members_of_a_group_share_a_topic(cli: Cli, filled: str, tmp_path: Path) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    outputs = [tmp_path / "one", tmp_path / "two"]
+    members = []
+    for output in outputs:
+        with output.open("wb") as stream:
+            members.append(cli.start("consume", filled, "--group", group, "-o", "end", stdout=stream.fileno()))
+    try:
+        wait_until(lambda: group_members(cli, group) == [1, 1])
+        cli.ok("produce", filled, "-p", "0", stdin=b"zero\n" * 10)
+        cli.ok("produce", filled, "-p", "1", stdin=b"one\n" * 10)
+        wait_until(lambda: sum(len(output.read_bytes().split()) for output in outputs) == 20)
+    finally:
+        for member in members:
+            member.send_signal(signal.SIGINT)
+            assert member.wait(DEADLINE_S) == 130
+    assert sorted(set(output.read_bytes().split()).pop() for output in outputs) == [b"one", b"zero"]
+
+
+def group_members(cli: Cli, group: str) -> list[int]:
+    """How many partitions each member has."""
+    done = cli.run("group", "describe", group, "--json")
+    if done.returncode:
+        return []
+    [described] = json.loads(done.stdout)
+    return sorted(len(member["partitions"]) for member in described["members"])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds; fail when it does not within the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_reading_without_a_traceback(cli: Cli, filled: str, signal_number: int, code: int) -> None:
+    consuming = cli.start("consume", filled, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert consuming.stdout is not None
+    assert consuming.stderr is not None
+    assert consuming.stdout.readline().startswith(b"v")
+    consuming.send_signal(signal_number)
+    assert consuming.wait(DEADLINE_S) == code
+    assert b"Traceback" not in consuming.stderr.read()
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(cli: Cli, filled: str) -> None:
+    consuming = cli.start("consume", filled, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert consuming.stdout is not None
+    assert consuming.stderr is not None
+    assert consuming.stdout.readline().startswith(b"v")
+    consuming.stdout.close()
+    assert consuming.wait(DEADLINE_S) == 0
+    assert consuming.stderr.read() == b""
+
+
+def test_reading_goes_on_when_the_broker_comes_back(new_broker: NewBroker) -> None:
+    broker = new_broker().start()
+    cli = Cli(broker)
+    topic = cli.topic()
+    cli.ok("produce", topic, stdin=b"before\n")
+    consuming = cli.start("consume", topic, "-c", "2", stdout=subprocess.PIPE)
+    assert consuming.stdout is not None
+    assert consuming.stdout.readline() == b"before\n"
+    broker.kill()
+    broker.start()
+    cli.ok("produce", topic, stdin=b"after\n")
+    assert consuming.wait(DEADLINE_S) == 0
+    assert consuming.stdout.read() == b"after\n"
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_running_broker_are_shown(cli: Cli, filled: str) -> None:
+    place = cli.broker.data_dir / f"{filled}-0"
+    shown = [json.loads(line) for line in cli.ok("log", "dump", "--records", "--json", str(place)).splitlines()]
+    records = [row for row in shown if row["kind"] == "record"]
+    assert [(row["offset"], row["value"]) for row in records] == [(index, f"v{2 * index}") for index in range(10)]
+    assert b"RECORDS" in cli.ok("log", "dump", str(place))
