@@ -136,7 +136,6 @@ class LogCheckpoints:
             files.forget(segment.log_path)
             break
         disk.sync_dir(log.directory)
-        log.leader_epochs.truncate_from_end(offset)
         log.leader_epochs.write(disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
         points = dict(read_or_forget(self._directory.recovery_points))
         points[log.topic_partition] = min(point, points.get(log.topic_partition, 0))

@@ -108,7 +108,7 @@ def _require_next(batch: BatchInfo, epoch: int, last_sequence: int) -> None:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {batch.producer_id} begins epoch {batch.producer_epoch} with sequence number {sequence}, not 0",
         )
-    if last_sequence < 0 or sequence == next_sequence(last_sequence):
+    if sequence == next_sequence(last_sequence):
         return
     if is_behind(batch.last_sequence, last_sequence):
         raise ApiError(

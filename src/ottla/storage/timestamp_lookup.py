@@ -34,9 +34,9 @@ def find_timestamp(searched: LookupRange, timestamp: int) -> FoundTimestamp | No
     for segment, end in searched.segments:
         if end == 0 or segment.max_timestamp(searched.indexes).timestamp < timestamp:
             continue
-        # Nothing before the entry's offset is later than its timestamp, which is below the wanted one.
-        before = segment.time_index(searched.indexes).lookup(timestamp - 1)
-        offset = max(before.offset, searched.start_offset)
+        # The batch of an entry is the first that reached its timestamp: nothing before it comes into question.
+        entry = segment.time_index(searched.indexes).lookup(timestamp)
+        offset = max(entry.offset, searched.start_offset)
         start = segment.offset_index(searched.indexes).lookup(offset).position
         file = searched.files.get(segment.log_path)
         for batch in scan_batches(file, start, end):

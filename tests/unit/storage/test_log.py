@@ -1,6 +1,7 @@
 """Appending to a log and reading it: offsets, files, slices, progress. Files are read by an implementation not ours."""
 
 import asyncio
+import struct
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ async def test_what_is_not_written_yet_is_not_read(tmp_path: Path):
         directory.append(log, batch(3))
         assert offsets_in(bytes_of(log.read(0, 10_000, max_offset=100))) == [0, 1]
         assert log.read(2, 10_000, max_offset=100).slices == ()
+
+
+async def test_what_is_written_but_not_flushed_stays_behind_the_limit_of_what_is(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch(2)])
+        written = asyncio.Event()
+        log.on_progress = lambda _: written.set()
+        directory.append(log, batch(3), sync=False)
+        await written.wait()
+        assert (log.written_end_offset, log.flushed_end_offset) == (5, 2)
+        assert offsets_in(bytes_of(log.read(0, 10_000, max_offset=2))) == [0, 1]
+        assert offsets_in(bytes_of(log.read(0, 10_000, max_offset=5))) == [0, 1, 2, 3, 4]
+
+
+async def test_an_index_entry_comes_after_more_than_the_interval(tmp_path: Path):
+    size = len(batch())
+    for interval, entries in ((size - 1, [1, 2, 3, 4]), (size, [2, 4]), (2 * size, [3])):
+        async with opened(tmp_path / str(interval)) as directory:
+            log = await directory.log(LogConfig(index_interval_bytes=interval))
+            await directory.append_all(log, [batch() for _ in range(5)])
+            index = files_of(Path(log.directory), ".index")[0].read_bytes()
+            assert index == b"".join(struct.pack(">ii", entry, entry * size) for entry in entries)
 
 
 @pytest.mark.parametrize("offset", [-1, 6, 100])

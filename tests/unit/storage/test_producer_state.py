@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.native import crc32c
+from ottla.native import crc32c, validate_batches
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState, is_behind, next_sequence
+from ottla.storage.producer_state_manager import ProducerStateManager
 from tests.unit.storage.data_directory import (
     NOW_MS,
     OpenDirectory,
@@ -96,6 +97,13 @@ async def test_a_producer_nobody_remembers_may_go_on_anywhere(tmp_path: Path):
         log = await directory.log()
         assert send(directory, log, 123, epoch=7).first_offset == 0
         assert send(directory, log, 124, epoch=7).first_offset == 1
+
+
+def test_a_producer_known_by_its_epoch_alone_begins_at_zero():
+    producers = ProducerStateManager([ProducerState(PRODUCER, 3)])
+    producers.validate(validate_batches(batch(producer_id=PRODUCER, epoch=3, sequence=0)))
+    with pytest.raises(ApiError):
+        producers.validate(validate_batches(batch(producer_id=PRODUCER, epoch=3, sequence=5)))
 
 
 async def test_what_is_queued_counts_before_it_is_written(tmp_path: Path):
