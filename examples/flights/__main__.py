@@ -42,11 +42,10 @@ def _run(arguments: argparse.Namespace) -> int:
     # Imported here, as it takes a second in which Ctrl-C is to work already.
     from rich.console import Console
 
-    from examples.flights.broker import BrokerError
-    from examples.flights.demo import SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, PipelineError, run
+    from examples.flights.demo import SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, run
+    from examples.flights.failure import DemoError
     from examples.flights.files import DemoFiles
-    from examples.flights.producer import ProduceError
-    from examples.flights.session import JavaMissingError, require_java
+    from examples.flights.session import require_java
 
     console = Console()
     options = DemoOptions(
@@ -58,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         require_java()
         differences = run(options, console)
-    except (BrokerError, JavaMissingError, PipelineError, ProduceError) as error:
+    except DemoError as error:
         console.print(f"[red]failed:[/red] {error}", highlight=False, soft_wrap=True)
         return 1
     for difference in differences:

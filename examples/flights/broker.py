@@ -7,14 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
+from examples.flights.failure import DemoError
 from examples.flights.processes import end_with_parent
 
 _READY = re.compile(r"kafka (?P<host>\S+):(?P<port>\d+)")
 _STOP_TIMEOUT_S = 10
-
-
-class BrokerError(RuntimeError):
-    """The broker did not start; the message is what it said."""
 
 
 class Broker(AbstractContextManager["Broker"]):
@@ -46,7 +43,7 @@ class Broker(AbstractContextManager["Broker"]):
         if ready is None:
             self._stop()
             said = self._log.read_text().strip().splitlines() or ["nothing"]
-            raise BrokerError(f"the broker did not start: {said[-1]}")
+            raise DemoError(f"the broker did not start: {said[-1]}")
         self.bootstrap = f"{ready['host']}:{ready['port']}"
         return self
 

@@ -17,6 +17,7 @@ from examples.flights.broker import Broker
 from examples.flights.check import same_dead_letters, same_number, same_windows
 from examples.flights.events import Events, flight_events
 from examples.flights.expected import expected_delays
+from examples.flights.failure import DemoError
 from examples.flights.files import DemoFiles
 from examples.flights.malformed import Malformed, plant
 from examples.flights.picture import draw
@@ -31,10 +32,6 @@ from examples.flights.topics import AIRLINES, AIRPORTS, EVENTS, create_topics
 
 WHOLE_YEAR_DAYS = 365
 SHORT_DAYS = 14
-
-
-class PipelineError(RuntimeError):
-    """A query failed; the message says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def run(options: DemoOptions, console: Console) -> list[str]:
         except (PySparkException, Py4JError) as error:
             # In words while Spark still runs: it is asked for them.
             reason = " ".join(str(error).strip().splitlines()[:2])
-            raise PipelineError(f"Spark failed, see {options.files.spark_log}: {reason}") from None
+            raise DemoError(f"Spark failed, see {options.files.spark_log}: {reason}") from None
     report.write(options.files.report)
     report.show(console)
     return report.differences

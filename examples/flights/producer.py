@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from examples.flights.events import Events
+from examples.flights.failure import DemoError
 from examples.flights.malformed import Malformed
 from examples.flights.reference import Record
 from examples.flights.topics import EVENTS
@@ -15,10 +16,6 @@ from examples.flights.topics import EVENTS
 CLOCK_EVENT_AT = "2014-02-01T00:00:00Z"
 CHUNK = 10_000
 _FLUSH_TIMEOUT_S = 120
-
-
-class ProduceError(RuntimeError):
-    """The broker did not take a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,12 @@ class EventProducer:
         self.flush()
 
     def flush(self) -> None:
-        """Wait until all is acknowledged. Raises ProduceError."""
+        """Wait until all is acknowledged. Raises DemoError."""
         unsent = self._producer.flush(_FLUSH_TIMEOUT_S)
         if self._error is not None:
-            raise ProduceError(f"the broker did not take a record: {self._error}")
+            raise DemoError(f"the broker did not take a record: {self._error}")
         if unsent:
-            raise ProduceError(f"{unsent} records were not acknowledged within {_FLUSH_TIMEOUT_S} s")
+            raise DemoError(f"{unsent} records were not acknowledged within {_FLUSH_TIMEOUT_S} s")
 
     def _send(self, events: Events, start: int, end: int, progress: Callable[[int], None]) -> None:
         produce, poll, delivered = self._producer.produce, self._producer.poll, self._delivered

@@ -35,7 +35,7 @@ class Report:
 
     def show(self, console: Console) -> None:
         """As a table, and where the files are."""
-        table = Table(title="A year of flights through Ottla and Spark", title_justify="left", show_header=False)
+        table = Table(title="Flights through Ottla and Spark", title_justify="left", show_header=False)
         table.add_column(style="cyan")
         table.add_column()
         table.add_row("flights", f"{self.flights:,}")

@@ -13,6 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from examples.flights.failure import DemoError
 from examples.flights.files import DemoFiles
 
 JAVA_MINIMUM = 17
@@ -22,22 +23,18 @@ _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
-class JavaMissingError(RuntimeError):
-    """Spark cannot run here; the message says what to install."""
-
-
 def require_java() -> None:
-    """Raises JavaMissingError unless there is a Java that Spark runs on."""
+    """Raises DemoError unless there is a Java that Spark runs on."""
     hint = f"install Java {JAVA_MINIMUM} (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise JavaMissingError(f"Spark needs Java, and none was found: {hint}")
+        raise DemoError(f"Spark needs Java, and there is no {java or 'java on the PATH'}: {hint}")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < JAVA_MINIMUM:
         found = version[1] if version else said.strip().partition("\n")[0] or "nothing"
-        raise JavaMissingError(f"Spark needs Java {JAVA_MINIMUM} or newer, and {java} is {found}: {hint}")
+        raise DemoError(f"Spark needs Java {JAVA_MINIMUM} or newer, and {java} is {found}: {hint}")
 
 
 class SparkStart:
@@ -61,7 +58,7 @@ class SparkStart:
         """The session, when it has started. Raises what went wrong."""
         self._thread.join()
         if self._error is not None:
-            raise RuntimeError(f"Spark did not start; see {self._files.spark_log}") from self._error
+            raise DemoError(f"Spark did not start, see {self._files.spark_log}: {self._error}") from self._error
         assert self._context is not None
         # Made here and not beside the context: a session is active in the thread that makes it, and in no other.
         return SparkSession(self._context)

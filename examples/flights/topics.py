@@ -3,6 +3,8 @@
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from examples.flights.failure import DemoError
+
 EVENTS = "flights.events"
 AIRLINES = "flights.airlines"
 AIRPORTS = "flights.airports"
@@ -20,18 +22,18 @@ _TOPICS = (
     NewTopic(DELAYS, num_partitions=2, replication_factor=1, config=_LATEST_OF_EACH_KEY),
     NewTopic(DEAD_LETTERS, num_partitions=1, replication_factor=1, config=_KEEP),
 )
-_TIMEOUT_S = 30
+_TIMEOUT_S = 10
 
 
 def create_topics(bootstrap: str) -> None:
     """Make the topics, empty, also where an earlier run on the same broker left some."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    left = admin.list_topics(timeout=_TIMEOUT_S).topics.keys() & {topic.topic for topic in _TOPICS}
-    if left:
-        for deletion in admin.delete_topics(sorted(left), operation_timeout=_TIMEOUT_S).values():
-            deletion.result()
-    for topic, creation in admin.create_topics(list(_TOPICS), operation_timeout=_TIMEOUT_S).items():
-        try:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    try:
+        left = admin.list_topics(timeout=_TIMEOUT_S).topics.keys() & {topic.topic for topic in _TOPICS}
+        if left:
+            for deletion in admin.delete_topics(sorted(left), operation_timeout=_TIMEOUT_S).values():
+                deletion.result()
+        for creation in admin.create_topics(list(_TOPICS), operation_timeout=_TIMEOUT_S).values():
             creation.result()
-        except KafkaException as error:
-            raise RuntimeError(f"cannot create topic {topic}: {error}") from error
+    except KafkaException as error:
+        raise DemoError(f"cannot create the topics on {bootstrap}: {error.args[0].str()}") from error
