@@ -1,15 +1,15 @@
 """From a file to a socket, by what measures best, and without waiting for the disk.
 
-CPU seconds of the sender for a GB, user and system, loopback, page cache warm; each slice has 60 bytes before it, and
-slices up to the given number go out together where they can (`benchmarks/network.py --files`):
+CPU seconds of the sender for a GB, user and system, on loopback, the file in the page cache, 60 bytes before each slice,
+as many slices in a response as given (`benchmarks/network.py --files`):
 
     slices of          500 B x 50   2 KB x 50   4 KB x 50   16 KB x 20   32 KB x 10   64 KB x 8   1 MB
-    sendfile                 9.76        2.27        1.20         0.38         0.28        0.33   0.21
-    preadv, sendmsg          2.96        1.04        0.53         0.37         0.31        0.33   0.24
+    sendfile                26.4         4.4         2.9         0.88         0.45        0.30    0.22
+    preadv, sendmsg          6.7         1.4         1.0         0.40         0.31        0.25    0.22
 
-A call of `sendfile` for each slice costs more than the copy it saves while slices are small: up to 16 KiB they are read
-and leave together with what is before and after them, above they go by `sendfile`. Large slices are close; there
-`sendfile` also needs no buffer.
+While slices are small, a call of `sendfile` for each, and one for what is between them, cost more than the copy they
+save. So slices of up to 64 KiB are read and leave together with their neighbours, and larger ones go by `sendfile`,
+which needs no buffer. What was read and not taken by the socket is not kept.
 
 Both would wait for the disk when a page is not in the page cache, and with them every client of the event loop. So the
 cache is asked first, with `RWF_NOWAIT` (Linux 4.14), and what is not there is read in a thread. Where the system cannot
@@ -20,7 +20,7 @@ import errno
 import os
 import socket
 
-GATHER_MAX_BYTES = 16 * 1024
+GATHER_MAX_BYTES = 64 * 1024
 """Slices up to this size are read and sent with their neighbours."""
 
 _PROBE_STEP = 128 * 1024

@@ -21,8 +21,8 @@ _SLICE_COST = 128
 _CHUNK_BYTES = 1024 * 1024
 """How much of a slice is looked at and sent in one go."""
 
-_GATHER_BYTES = 256 * 1024
-"""How much is put together for one call when small slices have to be read for it."""
+_READ_BYTES = 128 * 1024
+"""How much of small slices is read for one call, give or take one: what a socket takes at a time."""
 
 ReadAhead = Callable[[FileSlice], None]
 """Starts to read a slice into the page cache elsewhere; `OutputQueue.resume` is called when that is done."""
@@ -92,7 +92,7 @@ class OutputQueue:
 
     def _send_gathered(self, sock: socket.socket) -> bool:
         """Send the bytes and small slices that come first, with one call. False when the disk has to be waited for."""
-        buffers, total, goes_on = self._gather()
+        buffers, goes_on = self._gather()
         if not buffers:
             first = self._parts[0]
             assert isinstance(first, FileSlice)
@@ -100,47 +100,45 @@ class OutputQueue:
         flags = _SEND_MORE if goes_on else 0
         sent = sock.send(buffers[0], flags) if len(buffers) == 1 else sock.sendmsg(buffers, (), flags)
         self.sent_bytes += sent
-        self.memory_bytes -= sent
         parts = self._parts
-        if sent == total:
-            del parts[: len(buffers)]
-            return True
         done = 0
-        for buffer in buffers:
+        for part, buffer in zip(parts, buffers, strict=False):
             size = len(buffer)
             if sent < size:
-                parts[done] = memoryview(buffer)[sent:]
+                parts[done] = self._rest(part, sent)
                 break
             sent -= size
             done += 1
+            self.memory_bytes -= _SLICE_COST if isinstance(part, FileSlice) else size
         del parts[:done]
         return True
 
-    def _gather(self) -> tuple[list[Buffer], int, bool]:
-        """What goes out together: the buffers, their size, and whether a slice follows that goes out by itself.
+    def _gather(self) -> tuple[list[Buffer], bool]:
+        """The bytes of the first parts, as many as go out together, and whether a slice follows that goes by itself.
 
-        Small slices are read and take the place of their bytes in the queue.
+        What is read of a slice and then not sent is read again: slices that wait take no memory.
         """
         buffers: list[Buffer] = []
-        total = 0
-        for index, part in enumerate(self._parts):
-            if isinstance(part, FileSlice):
-                if part.size > GATHER_MAX_BYTES:
-                    return buffers, total, True
-                if total >= _GATHER_BYTES:
-                    break
-                data = self._read(part, is_first=not index)
-                if data is None:
-                    break
-                self._parts[index] = data
-                self.memory_bytes += part.size - _SLICE_COST
+        read_bytes = 0
+        for part in self._parts:
+            if not isinstance(part, FileSlice):
+                buffers.append(part)
+            elif part.size > GATHER_MAX_BYTES:
+                return buffers, True
+            elif read_bytes >= _READ_BYTES or (data := self._read(part, is_first=not buffers)) is None:
+                break
             else:
-                data = part
-            buffers.append(data)
-            total += len(data)
+                buffers.append(data)
+                read_bytes += part.size
             if len(buffers) == _BUFFERS_MAX:
                 break
-        return buffers, total, False
+        return buffers, False
+
+    def _rest(self, part: Part, sent: int) -> Part:
+        if isinstance(part, FileSlice):
+            return replace(part, position=part.position + sent, size=part.size - sent)
+        self.memory_bytes -= sent
+        return memoryview(part)[sent:]
 
     def _read(self, piece: FileSlice, *, is_first: bool) -> Buffer | None:
         if is_first and self._checked_bytes:
@@ -168,5 +166,5 @@ class OutputQueue:
             self.memory_bytes -= _SLICE_COST
             self._checked_bytes = 0
         else:
-            self._parts[0] = replace(piece, position=piece.position + sent, size=piece.size - sent)
+            self._parts[0] = self._rest(piece, sent)
             self._checked_bytes = max(self._checked_bytes - sent, 0)
