@@ -220,6 +220,8 @@ def filled(cli: Cli) -> str:
         (("-o", "end"), []),
         (("-o", "-2"), range(16, 20)),
         (("-o", "8"), range(16, 20)),
+        (("-o", "1000"), []),
+        (("-o", "-1000"), range(20)),
         (("-o", "@1700000010000"), range(10, 20)),
         (("-o", "@2023-11-14T22:13:35Z"), range(15, 20)),
         (("-o", "@2030-01-01T00:00:00Z"), []),
@@ -277,6 +279,21 @@ def test_a_group_goes_on_where_it_stopped_writing(cli: Cli, filled: str) -> None
     assert sorted(first + second) == sorted(b"v%d" % number for number in range(20))
     assert group.encode() in cli.ok("group", "list", "-q").split()
     assert f"{filled}          0         10   10    0" in cli.ok("group", "describe", group).decode()
+
+
+def test_what_comes_while_a_group_reads_to_the_end_is_not_lost(cli: Cli) -> None:
+    topic, group = cli.topic(), f"g-{uuid4().hex[:8]}"
+    producing = cli.start("produce", topic, stdin=subprocess.PIPE)
+    assert producing.stdin is not None
+    found = []
+    for start in range(0, 3_000, 500):
+        producing.stdin.write(b"".join(b"%d\n" % number for number in range(start, start + 500)))
+        producing.stdin.flush()
+        found += cli.ok("consume", topic, "--group", group, "--exit").split()
+    producing.stdin.close()
+    assert producing.wait(DEADLINE_S) == 0
+    found += cli.ok("consume", topic, "--group", group, "--exit").split()
+    assert found == [b"%d" % number for number in range(3_000)]
 
 
 def test_two_members_of_a_group_share_a_topic(cli: Cli, filled: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import select
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,28 +11,9 @@ from ottla.cli.connection import bootstrap_option, client_options, run_until_don
 from ottla.cli.escapes import unescape
 
 if TYPE_CHECKING:
+    from ottla.cli.reading import Wanted
     from ottla.cli.record_format import FormatRecord
-    from ottla.cli.start_position import StartPosition
-    from ottla.client.consumer import Consumer
     from ottla.client.consumer_options import ConsumerOptions
-    from ottla.client.consumer_record import ConsumerRecord
-    from ottla.model.topic_partition import TopicPartition
-
-_POLL_RECORDS = 2_000
-_POLL_MS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What to read and when to stop."""
-
-    topic: str
-    partitions: tuple[int, ...]
-    start: "StartPosition | None"
-    until: "StartPosition | None"
-    count: int | None
-    exit_at_end: bool
-    timeout_ms: int | None
 
 
 @click.command("consume")
@@ -90,6 +70,7 @@ def consume(
     """
     _check(group, partitions, format_text, as_json, key_delimiter, until)
 
+    from ottla.cli.reading import Wanted
     from ottla.cli.record_format import compile_format, json_line, plain_format
     from ottla.cli.start_position import GROUP_STARTS, StartKind, parse_position
     from ottla.client.consumer_options import ConsumerOptions, OffsetReset
@@ -124,7 +105,7 @@ def consume(
         else OffsetReset.EARLIEST,
         isolation=IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED,
     )
-    wanted = _Wanted(
+    wanted = Wanted(
         topic=topic,
         partitions=tuple(dict.fromkeys(number for text in partitions for number in _numbers(text))),
         start=start,
@@ -161,14 +142,15 @@ def _numbers(text: str) -> Iterable[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-async def _run(bootstrap: str, wanted: _Wanted, options: "ConsumerOptions", write: "FormatRecord") -> None:
+async def _run(bootstrap: str, wanted: "Wanted", options: "ConsumerOptions", write: "FormatRecord") -> None:
+    from ottla.cli.reading import Reading
     from ottla.client.consumer import Consumer
     from ottla.runtime.tasks import Tasks
 
     tasks = Tasks("consume", threads_max=1)
     try:
         async with Consumer(client_options(bootstrap), options) as consumer:
-            reading = _Reading(consumer, wanted)
+            reading = Reading(consumer, wanted)
             await reading.begin()
             while not reading.finished:
                 records = await reading.next()
@@ -201,105 +183,3 @@ def _nobody_reads() -> bool:
     except (OSError, ValueError):
         return False
     return any(event & select.POLLERR for _, event in watch.poll(0))
-
-
-class _Reading:
-    """One run of the command: where it stands, and whether it has seen what it was asked for."""
-
-    def __init__(self, consumer: "Consumer", wanted: _Wanted) -> None:
-        self._consumer = consumer
-        self._wanted = wanted
-        self._left = wanted.count
-        self._idle_ms = 0
-        self._ends: dict[TopicPartition, int] = {}
-        self._known: set[TopicPartition] = set()
-        self.finished = False
-
-    async def begin(self) -> None:
-        """Assign and seek, or subscribe. Raises TopicNotFoundError."""
-        from ottla.client.errors import TopicNotFoundError
-
-        wanted = self._wanted
-        there = await self._consumer.partitions_of(wanted.topic)
-        if self._in_group:
-            self._consumer.subscribe([wanted.topic])
-            return
-        partitions = [each for each in there if not wanted.partitions or each.partition in wanted.partitions]
-        missing = set(wanted.partitions) - {each.partition for each in partitions}
-        if missing:
-            raise TopicNotFoundError(wanted.topic, min(missing))
-        self._consumer.assign(partitions)
-        for topic_partition, offset in (await self._offsets(partitions, wanted.start)).items():
-            self._consumer.seek(topic_partition, offset)
-        await self._find_ends(partitions)
-
-    async def next(self) -> "list[ConsumerRecord]":
-        """The next records to write out, maybe none."""
-        limit = _POLL_RECORDS if self._left is None else min(self._left, _POLL_RECORDS)
-        records = await self._consumer.poll(limit, _POLL_MS)
-        assigned = set(self._consumer.assignment())
-        if self._in_group and assigned != self._known:
-            self._known = assigned
-            await self._begin_in_group()
-        kept = [record for record in records if not self._is_past_end(record)]
-        self._account(kept, came=bool(records))
-        return kept
-
-    def take_back(self, records: "list[ConsumerRecord]") -> None:
-        """These were not written out: go on before them."""
-        for record in reversed(records):
-            if record.topic_partition in self._known or not self._in_group:
-                self._consumer.seek(record.topic_partition, record.offset)
-
-    @property
-    def _in_group(self) -> bool:
-        return self._consumer.group_id is not None
-
-    async def _begin_in_group(self) -> None:
-        await self._find_ends(sorted(self._known))
-
-    async def _find_ends(self, partitions: "list[TopicPartition]") -> None:
-        from ottla.client.offsets import OffsetAt
-
-        self._ends = {}
-        if self._wanted.until is not None:
-            self._ends = await self._offsets(partitions, self._wanted.until)
-        if self._wanted.exit_at_end:
-            ends = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
-            self._ends = {each: min(self._ends.get(each, end.offset), end.offset) for each, end in ends.items()}
-
-    async def _offsets(
-        self, partitions: "list[TopicPartition]", where: "StartPosition | None"
-    ) -> "dict[TopicPartition, int]":
-        from ottla.cli.start_position import StartKind
-        from ottla.client.offsets import OffsetAt
-
-        if where is not None and where.kind is StartKind.OFFSET:
-            return dict.fromkeys(partitions, where.number)
-        starts = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.EARLIEST))
-        if where is None or where.kind is StartKind.BEGINNING:
-            return {each: start.offset for each, start in starts.items()}
-        ends = await self._consumer.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
-        if where.kind is StartKind.TIMESTAMP:
-            found = await self._consumer.list_offsets(dict.fromkeys(partitions, where.number))
-            return {each: at.offset if at.offset >= 0 else ends[each].offset for each, at in found.items()}
-        before = where.number if where.kind is StartKind.LAST else 0
-        return {each: max(end.offset - before, starts[each].offset) for each, end in ends.items()}
-
-    def _is_past_end(self, record: "ConsumerRecord") -> bool:
-        end = self._ends.get(record.topic_partition)
-        return end is not None and record.offset >= end
-
-    def _account(self, kept: "list[ConsumerRecord]", *, came: bool) -> None:
-        if self._left is not None:
-            self._left -= len(kept)
-            self.finished = self._left <= 0
-        if self._ends and all(self._has_reached(each, end) for each, end in self._ends.items()):
-            self.finished = True
-        self._idle_ms = 0 if came else self._idle_ms + _POLL_MS
-        if self._wanted.timeout_ms is not None and self._idle_ms >= self._wanted.timeout_ms:
-            self.finished = True
-
-    def _has_reached(self, topic_partition: "TopicPartition", end: int) -> bool:
-        position = self._consumer.position(topic_partition)
-        return position is not None and position >= end

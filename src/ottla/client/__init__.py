@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.client.address import Address as Address
+    from ottla.client.admin import Admin as Admin
     from ottla.client.blocking import BlockingClient as BlockingClient
+    from ottla.client.consumer import Consumer as Consumer
+    from ottla.client.consumer_options import ConsumerOptions as ConsumerOptions
+    from ottla.client.consumer_options import OffsetReset as OffsetReset
     from ottla.client.errors import BrokerError as BrokerError
     from ottla.client.errors import ClientError as ClientError
     from ottla.client.fetch import FetchedBatches as FetchedBatches
@@ -16,17 +20,25 @@ if TYPE_CHECKING:
     from ottla.client.offsets import OffsetAt as OffsetAt
     from ottla.client.options import ClientOptions as ClientOptions
     from ottla.client.produce import Acks as Acks
+    from ottla.client.producer import Producer as Producer
+    from ottla.client.producer_options import ProducerOptions as ProducerOptions
 
 _MODULES = {
     "Acks": "produce",
     "Address": "address",
+    "Admin": "admin",
     "BlockingClient": "blocking",
     "BrokerError": "errors",
     "ClientError": "errors",
     "ClientOptions": "options",
+    "Consumer": "consumer",
+    "ConsumerOptions": "consumer_options",
     "FetchedBatches": "fetch",
     "IsolationLevel": "offsets",
     "OffsetAt": "offsets",
+    "OffsetReset": "consumer_options",
+    "Producer": "producer",
+    "ProducerOptions": "producer_options",
 }
 
 __all__ = tuple(_MODULES)

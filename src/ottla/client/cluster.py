@@ -11,18 +11,13 @@ next attempt. Attempts are spaced by exponential back-off and end with the call'
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
-from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ottla.client.address import Address
 from ottla.client.cluster_metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from ottla.client.connection_pool import NO_CONNECTION, ConnectionPool, Lane
 from ottla.client.errors import (
     BrokerError,
     BrokerUnreachableError,
-    ClientError,
-    ConnectionLostError,
-    RequestTimedOutError,
     TopicNotFoundError,
     broker_error,
 )
@@ -45,18 +40,7 @@ GROUP_COORDINATOR = 0
 TOPIC_APPEARS_WITHIN_MS = 5_000
 """How long a topic that is being created by our own request may be missing from the answers."""
 
-
-class Lane(IntEnum):
-    """Requests that may wait long at the broker have connections of their own, as answers come in order."""
-
-    GENERAL = 0
-    FETCH = 1
-    COORDINATOR = 2
-
-
 _TOPIC_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-_NO_CONNECTION = (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError)
-_BOOTSTRAP_NODE = -1
 
 
 class Cluster:
@@ -69,12 +53,9 @@ class Cluster:
         self.options = options
         self.io = io
         self.metadata = ClusterMetadata()
-        self._connections: dict[tuple[int, Lane], Connection] = {}
-        self._connecting: dict[tuple[int, Lane], AbstractAsyncContextManager[Any]] = {}
+        self._pool = ConnectionPool(options, io)
         self._coordinators: dict[str, int] = {}
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
-        self._bootstrap_turn = 0
-        self._closed = False
 
     async def connect(self) -> None:
         """Reach any of the bootstrap addresses and learn the brokers.
@@ -85,10 +66,7 @@ class Cluster:
 
     def close(self) -> None:
         """End all connections. Nothing can be asked afterwards."""
-        self._closed = True
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._pool.close()
 
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
         """The end of a call that begins now, by default after `api_timeout_ms`."""
@@ -121,7 +99,7 @@ class Cluster:
         node_id = await self.coordinator(group_id)
         try:
             return await self.ask_node(node_id, message, response, timeout_ms=timeout_ms, lane=Lane.COORDINATOR)
-        except _NO_CONNECTION:
+        except NO_CONNECTION:
             self.forget_coordinator(group_id)
             raise
 
@@ -137,8 +115,8 @@ class Cluster:
                 return await attempt()
             except TopicNotFoundError:
                 raise
-            except (BrokerError, *_NO_CONNECTION) as error:
-                if self._closed or (isinstance(error, BrokerError) and not error.retriable):
+            except (BrokerError, *NO_CONNECTION) as error:
+                if self._pool.closed or (isinstance(error, BrokerError) and not error.retriable):
                     raise
                 if self.metadata.updated_ms is None:
                     raise
@@ -154,62 +132,21 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """A connection to some broker: one that is open, else a known broker's, else a bootstrap address's."""
-        for (_, lane), connection in self._connections.items():
-            if lane == Lane.GENERAL and not connection.closed:
-                return connection
-        known = list(self.metadata.brokers)
-        if known:
-            first = self.io.rng.randbelow(len(known))
-            for node_id in known[first:] + known[:first]:
-                try:
-                    return await self.connection(node_id)
-                except _NO_CONNECTION as error:
-                    logger.debug("broker %d: %s", node_id, error)
-        return await self._bootstrap_connection()
+        return await self._pool.any_connection(self.metadata.brokers)
 
     def open_connection(self, node_id: int, lane: Lane = Lane.GENERAL) -> Connection | None:
         """The connection to a broker when there is one."""
-        connection = self._connections.get((node_id, lane))
-        return connection if connection is not None and not connection.closed else None
+        return self._pool.open_connection(node_id, lane)
 
     async def connection(self, node_id: int, lane: Lane = Lane.GENERAL) -> Connection:
         """The connection to a broker of the cluster, made when there is none."""
-        connection = self.open_connection(node_id, lane)
+        connection = self._pool.open_connection(node_id, lane)
         if connection is not None:
             return connection
-        async with self._connecting.setdefault((node_id, lane), self.io.exclusion()):
-            connection = self.open_connection(node_id, lane)
-            if connection is not None:
-                return connection
-            node = self.metadata.brokers.get(node_id)
-            if node is None:
-                raise BrokerUnreachableError(f"broker {node_id} is not in the cluster; it may be down")
-            return await self._connect(node_id, lane, node.address)
-
-    async def _bootstrap_connection(self) -> Connection:
-        errors: list[ClientError] = []
-        async with self._connecting.setdefault((_BOOTSTRAP_NODE, Lane.GENERAL), self.io.exclusion()):
-            connection = self.open_connection(_BOOTSTRAP_NODE)
-            if connection is not None:
-                return connection
-            for _ in self.options.bootstrap:
-                # The next time begin with the next address: this one may accept connections and not answer.
-                address = self.options.bootstrap[self._bootstrap_turn % len(self.options.bootstrap)]
-                self._bootstrap_turn += 1
-                try:
-                    return await self._connect(_BOOTSTRAP_NODE, Lane.GENERAL, address)
-                except _NO_CONNECTION as error:
-                    errors.append(error)
-        if len(errors) == 1:
-            raise errors[0]
-        raise BrokerUnreachableError("; ".join(str(error) for error in errors))
-
-    async def _connect(self, node_id: int, lane: Lane, address: Address) -> Connection:
-        if self._closed:
-            raise ConnectionLostError("this client is closed")
-        connection = await self.io.connect(address, self.options)
-        self._connections[node_id, lane] = connection
-        return connection
+        node = self.metadata.brokers.get(node_id)
+        if node is None:
+            raise BrokerUnreachableError(f"broker {node_id} is not in the cluster; it may be down")
+        return await self._pool.connection(node, lane)
 
     # --- metadata ---------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,7 @@
 """Reads records from partitions: those it is told, or its share of topics that a group reads together."""
 
 import asyncio
-import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -11,34 +9,27 @@ from typing import Self
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
 from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-from ottla.client.consumer_record import ConsumerRecord, records_of
-from ottla.client.errors import BrokerError, ClientError, InvalidOptionError, broker_error
+from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.decoded_records import DecodedRecords
+from ottla.client.errors import ClientError, InvalidOptionError, broker_error
 from ottla.client.fetch import FetchedBatches
 from ottla.client.fetcher import Fetcher, begin_offsets
-from ottla.client.group_membership import GroupMembership, MemberState
-from ottla.client.group_offsets import NO_MEMBER, CommittedOffset, commit_offsets, committed_offsets
+from ottla.client.group_offsets import NO_MEMBER, Membership
+from ottla.client.group_subscription import (
+    GroupSubscription,
+    OnPartitions,
+    RebalanceCallbacks,
+    ignore_partitions,
+)
+from ottla.client.offset_committer import OffsetCommitter
 from ottla.client.offsets import ListedOffset, OffsetAt, list_offsets
 from ottla.client.options import ClientOptions
 from ottla.client.positions import PartitionPosition, Positions
 from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
-from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-
-logger = logging.getLogger(__name__)
-
-OnPartitions = Callable[[list[TopicPartition]], None]
-"""Called in the task that polls, with the partitions that were given or taken away."""
-
-_NOT_A_MEMBER_ANY_MORE = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
-)
-
-
-def _ignore(partitions: list[TopicPartition]) -> None:
-    del partitions
 
 
 class Consumer:
@@ -65,17 +56,12 @@ class Consumer:
         self._tasks = Tasks("consumer", on_failure=self._on_crash)
         self._timer: Timer | None = None
         self._running: Fetcher | None = None
-        self._membership: GroupMembership | None = None
-        self._topics: tuple[str, ...] = ()
-        self._on_assigned: OnPartitions = _ignore
-        self._on_revoked: OnPartitions = _ignore
-        self._on_lost: OnPartitions = _ignore
-        self._decoded: deque[ConsumerRecord] = deque()
-        self._decoded_end: tuple[PartitionPosition, int, int] | None = None
+        self._subscription: GroupSubscription | None = None
+        self._decoded = DecodedRecords(self._options.decompressed_bytes_max)
+        group_id = self._options.group_id
+        self._committer = OffsetCommitter(self._cluster, group_id, self._positions) if group_id is not None else None
         self._polled_ms: int | None = None
         """When the application last left `poll`; None while it is there, and before its first time."""
-        self._committed_ms = 0
-        self._committed: dict[TopicPartition, int] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -92,25 +78,24 @@ class Consumer:
         self._timer = Timer(self._io.clock, asyncio.get_running_loop().call_later)
         self._running = Fetcher(self._cluster, self._positions, self._options, self._timer, self._tasks)
         self._tasks.spawn(self._running.run(), "fetcher")
-        self._committed_ms = self._io.clock.monotonic_ms()
 
     # --- what to read -----------------------------------------------------------------------------------------------
 
     def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these. They begin at the group's committed offsets, if there is a group, or by reset."""
-        if self._topics:
+        if self._subscription is not None:
             raise InvalidOptionError("a consumer either subscribes or assigns, not both")
         self._positions.assign(topic_partitions)
-        self._forget_decoded()
+        self._decoded.forget()
         self._fetcher.wake()
 
     def subscribe(
         self,
         topics: Iterable[str],
         *,
-        on_assigned: OnPartitions = _ignore,
-        on_revoked: OnPartitions = _ignore,
-        on_lost: OnPartitions = _ignore,
+        on_assigned: OnPartitions = ignore_partitions,
+        on_revoked: OnPartitions = ignore_partitions,
+        on_lost: OnPartitions = ignore_partitions,
     ) -> None:
         """Read this group's share of topics, from the next poll on.
 
@@ -119,15 +104,14 @@ class Consumer:
         """
         if self._options.group_id is None:
             raise InvalidOptionError("subscribing needs a group id: set group_id, or assign partitions")
-        if self._positions and not self._topics:
+        if self._positions and self._subscription is None:
             raise InvalidOptionError("a consumer either subscribes or assigns, not both")
-        self._topics = tuple(dict.fromkeys(topics))
-        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        if self._membership is None:
-            self._membership = GroupMembership(self._cluster, self._options)
-            self._tasks.spawn(self._heartbeats(self._membership), "heartbeats")
-        else:
-            self._membership.needs_rejoin()
+        fetcher = self._fetcher
+        if self._subscription is None:
+            self._subscription = GroupSubscription(self._cluster, self._options, self._positions, self._decoded)
+            keep_alive = self._subscription.keep_alive(self._idle_ms, fetcher.interrupt)
+            self._tasks.spawn(keep_alive, "heartbeats")
+        self._subscription.subscribe(topics, RebalanceCallbacks(on_assigned, on_revoked, on_lost))
 
     @property
     def group_id(self) -> str | None:
@@ -141,7 +125,7 @@ class Consumer:
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Go on at an offset of an assigned partition."""
         self._assigned(topic_partition).seek(offset)
-        self._forget_decoded()
+        self._decoded.forget()
         self._fetcher.wake()
 
     async def seek_to(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -211,9 +195,11 @@ class Consumer:
         with self._polling():
             while True:
                 await self._keep_up()
-                records = self._take_decoded(max_records)
-                while len(records) < max_records and self._decode_next():
-                    records += self._take_decoded(max_records - len(records))
+                records = self._decoded.give(max_records)
+                while len(records) < max_records and (position := self._positions.next_waiting()) is not None:
+                    self._decoded.decode(position)
+                    self._fetcher.wake()
+                    records += self._decoded.give(max_records - len(records))
                 if records or deadline.passed:
                     return records
                 await self._fetcher.arrival(deadline.left_ms)
@@ -232,30 +218,18 @@ class Consumer:
         Raises BrokerError; REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID say that the partitions may
         be another's by now.
         """
-        if self._options.group_id is None:
-            raise InvalidOptionError("committing needs a group id")
-        if offsets is None:
-            offsets = self._uncommitted()
-        member = self._membership.identity if self._membership is not None else NO_MEMBER
-        commits = {each: CommittedOffset(offset) for each, offset in offsets.items()}
-        await commit_offsets(self._cluster, self._options.group_id, commits, self._cluster.deadline(), member)
-        self._committed |= offsets
+        await self._group.commit(self._identity, offsets)
 
     async def committed(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """What the group has committed for these partitions; those without are left out."""
-        if self._options.group_id is None:
-            raise InvalidOptionError("committed offsets need a group id")
-        found = await committed_offsets(
-            self._cluster, self._options.group_id, topic_partitions, self._cluster.deadline()
-        )
-        return {topic_partition: each.offset for topic_partition, each in found.items()}
+        return await self._group.fetch(topic_partitions)
 
     async def close(self) -> None:
         """Commit with `auto_commit`, leave the group and end the connections."""
         if self._running is not None:
-            await self._auto_commit(force=True)
-            if self._membership is not None:
-                await self._membership.leave("the consumer is closed")
+            await self._auto_commit(at_once=True)
+            if self._subscription is not None:
+                await self._subscription.leave()
         await self._tasks.close()
         self._cluster.close()
 
@@ -279,56 +253,26 @@ class Consumer:
     async def _keep_up(self) -> None:
         """What must be in order before records are given: membership, positions, and no error to tell."""
         fetcher = self._fetcher
-        if self._membership is not None:
-            await self._keep_membership(self._membership)
+        if self._subscription is not None and await self._subscription.keep_up(self._commit_before_rebalance):
+            self._group.forget()
+            fetcher.wake()
         error = fetcher.take_error()
         if error is not None:
             raise error
-        if not self._topics and not self._positions:
+        if self._subscription is None and not self._positions:
             raise InvalidOptionError("nothing to poll: subscribe to topics or assign partitions first")
         await self._auto_commit()
         if self._positions.without_position():
             await self._begin()
             fetcher.wake()
 
-    async def _keep_membership(self, membership: GroupMembership) -> None:
-        if membership.fatal is not None:
-            raise membership.fatal
-        if membership.is_leader and membership.state is MemberState.STABLE and self._partitions_changed(membership):
-            membership.needs_rejoin()
-        if membership.state is MemberState.STABLE:
-            return
-        await self._give_up_partitions(membership)
-        given = await membership.join(self._topics, ())
-        self._positions.assign(given)
-        self._committed = {}
-        self._on_assigned(list(given))
-        self._fetcher.wake()
-
-    async def _give_up_partitions(self, membership: GroupMembership) -> None:
-        """Eagerly, as the range assignor wants it: everything goes back before joining."""
-        owned = self._positions.partitions()
-        if owned and membership.lost:
-            self._on_lost(owned)
-        elif owned:
-            await self._auto_commit(force=True)
-            self._on_revoked(owned)
-        self._positions.assign(())
-        self._forget_decoded()
-
-    def _partitions_changed(self, membership: GroupMembership) -> bool:
-        known = self._cluster.metadata.topics
-        return any(
-            topic in known and len(known[topic].partitions) != count
-            for topic, count in membership.partition_counts.items()
-        )
-
     async def _begin(self) -> None:
         """Find where to begin in the partitions of which that is not known."""
         missing = self._positions.without_position()
         offsets: dict[TopicPartition, int] = {}
-        if self._options.group_id is not None:
-            offsets = await self.committed(missing)
+        if self._committer is not None:
+            offsets = await self._committer.fetch(missing)
+            self._committer.begin_at(offsets)
         uncommitted = [each for each in missing if each not in offsets]
         if uncommitted and self._options.auto_offset_reset is OffsetReset.NONE:
             raise broker_error(
@@ -342,8 +286,6 @@ class Consumer:
             position = self._positions.get(topic_partition)
             if position is not None and position.next_offset is None:
                 position.seek(offset)
-                if topic_partition not in uncommitted:
-                    self._committed[topic_partition] = offset
 
     def _take_waiting(self) -> list[FetchedBatches]:
         """One answer of each partition that has any."""
@@ -352,99 +294,36 @@ class Consumer:
             position = self._positions.next_waiting()
             if position is None or (found and found[0].topic_partition == position.topic_partition):
                 break
-            found.append(self._take(position))
+            found.append(position.take())
+        if found:
+            self._fetcher.wake()
         return found
 
-    def _take(self, position: PartitionPosition) -> FetchedBatches:
-        batches = position.waiting.popleft()
-        position.next_offset = position.waiting[0].offset if position.waiting else position.fetch_offset
-        self._fetcher.wake()
-        return batches
+    # --- committing ----------------------------------------------------------------------------------------------
 
-    # --- decoding ---------------------------------------------------------------------------------------------------
+    @property
+    def _group(self) -> OffsetCommitter:
+        if self._committer is None:
+            raise InvalidOptionError("committed offsets need a group: set group_id")
+        return self._committer
 
-    def _decode_next(self) -> bool:
-        position = self._positions.next_waiting()
-        if position is None:
-            return False
-        batches = position.waiting[0]
-        begin = position.next_offset
-        try:
-            records = list(records_of(batches, decompressed_bytes_max=self._options.decompressed_bytes_max))
-        except InvalidInputError as error:
-            position.paused = True
-            raise ClientError(f"{position.topic_partition} at offset {batches.offset}: {error}") from error
-        self._take(position)
-        self._decoded.extend(records)
-        if records:
-            assert position.next_offset is not None
-            self._decoded_end = (position, position.generation, position.next_offset)
-            position.next_offset = begin
-        return True
+    @property
+    def _identity(self) -> Membership:
+        return self._subscription.identity if self._subscription is not None else NO_MEMBER
 
-    def _take_decoded(self, max_records: int) -> list[ConsumerRecord]:
-        if not self._decoded or max_records < 1:
-            return []
-        records = [self._decoded.popleft() for _ in range(min(max_records, len(self._decoded)))]
-        assert self._decoded_end is not None
-        position, generation, end = self._decoded_end
-        if position.generation == generation:
-            position.next_offset = records[-1].offset + 1 if self._decoded else end
-        return records
+    async def _commit_before_rebalance(self) -> None:
+        await self._auto_commit(at_once=True)
 
-    def _forget_decoded(self) -> None:
-        """Records of partitions that were moved or taken away are not given any more; they will be fetched again."""
-        if self._decoded and self._decoded_end is not None:
-            position, generation, _ = self._decoded_end
-            if position.generation == generation:
-                position.seek(self._decoded[0].offset)
-        self._decoded.clear()
-
-    # --- committing and heartbeats ----------------------------------------------------------------------------------
-
-    def _uncommitted(self) -> dict[TopicPartition, int]:
-        return {
-            position.topic_partition: position.next_offset
-            for position in self._positions
-            if position.next_offset is not None
-            and self._committed.get(position.topic_partition) != position.next_offset
-        }
-
-    async def _auto_commit(self, *, force: bool = False) -> None:
-        if not self._options.auto_commit or self._options.group_id is None:
+    async def _auto_commit(self, *, at_once: bool = False) -> None:
+        if self._committer is None or not self._options.auto_commit:
             return
-        now_ms = self._io.clock.monotonic_ms()
-        if not force and now_ms - self._committed_ms < self._options.auto_commit_interval_ms:
-            return
-        self._committed_ms = now_ms
-        try:
-            await self.commit()
-        except BrokerError as error:
-            if error.code in _NOT_A_MEMBER_ANY_MORE and self._membership is not None:
-                self._membership.needs_rejoin()
-            logger.warning("offsets were not committed: %s", error)
-        except ClientError as error:
-            logger.warning("offsets were not committed: %s", error)
+        interval_ms = 0 if at_once else self._options.auto_commit_interval_ms
+        still_member = await self._committer.commit_when_due(self._identity, interval_ms)
+        if not still_member and self._subscription is not None:
+            self._subscription.rejoin()
 
-    async def _heartbeats(self, membership: GroupMembership) -> None:
-        while True:
-            await self._io.pause(self._options.heartbeat_interval_ms)
-            if membership.state is not MemberState.STABLE:
-                continue
-            now_ms = self._io.clock.monotonic_ms()
-            idle_ms = 0 if self._polled_ms is None else now_ms - self._polled_ms
-            if idle_ms > self._options.max_poll_interval_ms:
-                logger.warning(
-                    "no poll for %d ms: leaving group %s, so that others can read; poll more often, or raise"
-                    " max_poll_interval_ms",
-                    idle_ms,
-                    self._options.group_id,
-                )
-                await membership.leave("no poll within max_poll_interval_ms")
-            else:
-                await membership.heartbeat()
-            if membership.state is not MemberState.STABLE or membership.fatal is not None:
-                self._fetcher.interrupt()
+    def _idle_ms(self) -> int:
+        return 0 if self._polled_ms is None else self._io.clock.monotonic_ms() - self._polled_ms
 
     def _assigned(self, topic_partition: TopicPartition) -> PartitionPosition:
         position = self._positions.get(topic_partition)

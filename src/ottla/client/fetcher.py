@@ -3,7 +3,8 @@
 import asyncio
 import logging
 
-from ottla.client.cluster import Cluster, Lane
+from ottla.client.cluster import Cluster
+from ottla.client.connection_pool import Lane
 from ottla.client.consumer_options import ConsumerOptions, OffsetReset
 from ottla.client.errors import ClientError, OffsetOutOfRangeError, TopicNotFoundError, broker_error
 from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched

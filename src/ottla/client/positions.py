@@ -39,6 +39,12 @@ class PartitionPosition:
         self.fetching = False
         self.waiting.clear()
 
+    def take(self) -> FetchedBatches:
+        """The answer that waits first, which counts as read from here on."""
+        answer = self.waiting.popleft()
+        self.next_offset = self.waiting[0].offset if self.waiting else self.fetch_offset
+        return answer
+
     @property
     def lag(self) -> int | None:
         """Records between the position and the end, as far as known."""

@@ -185,7 +185,7 @@ class Producer:
                 while self._accumulator.pending_batches and (
                     self._accumulator.pending_bytes + size > self._options.buffer_bytes
                 ):
-                    await self._running.settled()
+                    await self._running.settlement.next_settled()
         except TimeoutError:
             raise BrokerError(
                 ErrorCode.REQUEST_TIMED_OUT,

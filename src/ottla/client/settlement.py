@@ -1,0 +1,124 @@
+"""What becomes of batches: appended, sent again, divided, or given up."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from ottla.client.accumulator import RecordAccumulator
+from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerError, ClientError, broker_error
+from ottla.client.produce import ProducedBatch, produced
+from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch
+from ottla.client.producer_identity import ProducerIdentity
+from ottla.client.retry import Backoff
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+logger = logging.getLogger(__name__)
+
+_LOST_STATE = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class Settlement:
+    """Tells the accumulator the fate of each batch, and remembers why a partition does not get on."""
+
+    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, identity: ProducerIdentity) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._identity = identity
+        self._backoff = Backoff(cluster.options.retry_backoff_ms, cluster.options.retry_backoff_max_ms)
+        self._last_error: dict[TopicPartition, Exception] = {}
+        self._settled = asyncio.Event()
+
+    async def next_settled(self) -> None:
+        """Return when the fate of some batch has become known after this call."""
+        self._settled.clear()
+        await self._settled.wait()
+
+    def on_unanswered(self, batches: Sequence[ProducerBatch]) -> None:
+        """Sent with acks=0: that is all that will be known."""
+        for batch in batches:
+            self._accumulator.succeed(batch, -1, -1)
+        self._settled.set()
+
+    def on_request_error(self, batches: Sequence[ProducerBatch], error: Exception) -> None:
+        """The request or its answer was lost: whether the batches were appended is not known."""
+        self._cluster.metadata.stale = True
+        for batch in batches:
+            self._try_again(batch, error)
+
+    def on_response(self, batches: Sequence[ProducerBatch], request: ProduceRequest, response: ProduceResponse) -> None:
+        """The leader has answered."""
+        results = {result.topic_partition: result for result in produced(response, request)}
+        for batch in batches:
+            result = results.get(batch.topic_partition)
+            if result is None:
+                message = f"the broker left {batch.topic_partition} out of its answer"
+                self.give_up(batch, broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            else:
+                self._on_result(batch, result)
+
+    def give_up(self, batch: ProducerBatch, error: Exception) -> None:
+        """The batch will not be appended, or nobody will know."""
+        if batch.sequence != NO_SEQUENCE:
+            # Its number will not come any more, so the broker would refuse those after it.
+            self._identity.lose()
+        self._accumulator.fail(batch, error)
+        self._settled.set()
+
+    def give_up_all(self, error: Exception) -> None:
+        """Nothing more will be sent."""
+        for batch in self._accumulator.unsettled():
+            self._accumulator.fail(batch, error)
+        self._settled.set()
+
+    def give_up_late(self, now_ms: int, timeout_ms: int) -> None:
+        """Give up what was taken more than `timeout_ms` ago and is not in flight, with the last reason there was."""
+        for batch in self._accumulator.older_than(now_ms - timeout_ms):
+            cause = self._last_error.get(batch.topic_partition)
+            what = f"{batch.record_count} records for {batch.topic_partition} were not delivered within {timeout_ms} ms"
+            code = cause.code if isinstance(cause, BrokerError) else ErrorCode.REQUEST_TIMED_OUT
+            self.give_up(batch, broker_error(code, what, str(cause) if cause is not None else "no answer"))
+
+    def note_leader(self, node_id: int, error: ClientError) -> None:
+        """A broker cannot be reached, which keeps all partitions that it leads."""
+        for batch in self._accumulator.unsettled():
+            leader = self._cluster.metadata.leader(batch.topic_partition)
+            if leader is not None and leader.leader == node_id:
+                self._last_error[batch.topic_partition] = error
+
+    def note_topics(self, errors: Mapping[str, ClientError]) -> None:
+        """Topics cannot be written to now, for these reasons."""
+        for batch in self._accumulator.unsettled():
+            error = errors.get(batch.topic_partition.topic)
+            if error is not None:
+                self._last_error[batch.topic_partition] = error
+
+    def _on_result(self, batch: ProducerBatch, result: ProducedBatch) -> None:
+        code = result.error
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._accumulator.succeed(batch, result.base_offset, result.log_append_time_ms)
+            self._last_error.pop(batch.topic_partition, None)
+            self._settled.set()
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            self._accumulator.split(batch)
+        elif batch.sequence != NO_SEQUENCE and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # Refused because one before it is to be sent again: it follows. Otherwise the broker forgot what it had.
+            if self._accumulator.is_first(batch):
+                self._identity.lose()
+            self._try_again(batch, result.as_exception())
+        elif batch.sequence != NO_SEQUENCE and code in _LOST_STATE:
+            self._identity.lose()
+            self._try_again(batch, result.as_exception())
+        elif result.as_exception().retriable:
+            self._cluster.metadata.forget_topic(batch.topic_partition.topic)
+            self._try_again(batch, result.as_exception())
+        else:
+            self.give_up(batch, result.as_exception())
+
+    def _try_again(self, batch: ProducerBatch, error: Exception) -> None:
+        self._last_error[batch.topic_partition] = error
+        logger.debug("%s: %d records will be sent again: %s", batch.topic_partition, batch.record_count, error)
+        delay_ms = self._backoff.delay_ms(batch.attempts - 1, self._cluster.io.rng)
+        self._accumulator.retry(batch, self._cluster.io.clock.monotonic_ms() + delay_ms)
