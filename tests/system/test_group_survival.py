@@ -64,11 +64,14 @@ def test_the_work_of_a_killed_consumer_goes_to_the_others(new_broker: NewBroker)
     broker = new_broker(**SETTINGS).start()
     topic = new_topic(broker, PARTITIONS)
     member = ConfluentMember(broker, "workers", topic)
+    poll_until([member], lambda: len(member.assignment()) == PARTITIONS, [])
     command = [sys.executable, "-c", CONSUMER, broker.bootstrap, "workers", topic]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        poll_until([member], lambda: len(member.assignment()) == PARTITIONS // 2, [])
-        assert other.stdout is not None
-        assert other.stdout.readline() == f"{PARTITIONS // 2}\n"
-        other.kill()
+        try:
+            poll_until([member], lambda: len(member.assignment()) == PARTITIONS // 2, [])
+            assert other.stdout is not None
+            assert other.stdout.readline() == f"{PARTITIONS // 2}\n"
+        finally:
+            other.kill()
     poll_until([member], lambda: len(member.assignment()) == PARTITIONS, [])
     member.close()
