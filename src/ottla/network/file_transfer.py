@@ -1,7 +1,7 @@
 """From a file to a socket, by what measures best, and without waiting for the disk.
 
-CPU seconds of the sender for a GB, user and system, on loopback, the file in the page cache, 60 bytes before each slice,
-as many slices in a response as given (`benchmarks/network.py --files`):
+CPU seconds of the sender for a GB, user and system, on loopback, the file in the page cache, 60 bytes before each
+slice, as many slices in a response as given (`benchmarks/network.py --files`):
 
     slices of          500 B x 50   2 KB x 50   4 KB x 50   16 KB x 20   32 KB x 10   64 KB x 8   1 MB
     sendfile                26.4         4.4         2.9         0.88         0.45        0.30    0.22

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from array import array
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,19 @@ async def test_answers_given_out_of_order_leave_in_the_order_of_the_requests():
         assert door.listener.metrics.bytes_out == 0
         handler.answer(0)
         assert [await peer.receive_frame() for _ in range(3)] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+async def test_in_whatever_order_answers_are_given(order: tuple[int, ...]):
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(b"".join(framed(bytes([number])) for number in range(4)))
+        await until(lambda: len(handler.requests) == 4)
+        for number in order:
+            handler.answer(number)
+            await turns(3)
+        assert [await peer.receive_frame() for _ in range(4)] == [bytes([number]) for number in range(4)]
 
 
 async def test_a_request_without_response_leaves_no_gap():
@@ -523,15 +537,15 @@ async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: p
         def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((framed(bytes(8 * MIB)),))
 
-    config = NetworkConfig(connections_max_idle_ms=1_000, socket_send_buffer_bytes=32 * KIB)
+    config = NetworkConfig(connections_max_idle_ms=1_000, socket_send_buffer_bytes=32 * KIB, out_bytes_max=1024 * MIB)
     async with opened(Large, config) as door:
         peer = await door.peer(receive_buffer_bytes=16 * KIB)
         await peer.send(framed(b"give me much"))
         (connection,) = door.listener.connections
         await until(lambda: connection.pending_bytes)
-        for _ in range(3):
+        for number in range(3):
             await peer.send(framed(b"and more"))
-            await turns()
+            await until(lambda requests=number + 2: door.listener.metrics.requests == requests)
             door.timer.advance(333)
         assert not connection.is_closed
         door.timer.advance(1)

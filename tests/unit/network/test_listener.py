@@ -157,6 +157,22 @@ async def test_closing_lets_answers_leave_that_are_given_in_time():
         assert len(door.timer) == 0
 
 
+async def test_requests_that_were_received_but_not_begun_are_not_begun_by_closing():
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b") + framed(b"c"))
+        await until(lambda: len(handler.requests) == 2)
+        closing = asyncio.ensure_future(door.listener.close(drain_ms=5_000))
+        await turns()
+        handler.answer(0)
+        handler.answer(1)
+        assert await peer.receive_end() == framed(b"a") + framed(b"b")
+        await closing
+        assert len(handler.requests) == 2
+        assert door.memory.pool.in_use_bytes == 0
+
+
 async def test_closing_does_not_wait_longer_than_it_was_told():
     async with opened(Collect) as door:
         peer = await door.peer()

@@ -163,6 +163,24 @@ def test_nobody_reads_while_requests_being_handled_take_half_of_the_budget(world
     assert world.memory.waiting_count == 0
 
 
+def test_requests_that_have_begun_do_not_grow_while_nothing_is_finished(world: World):
+    """A disk that stands still must not let every connection fill one more buffer."""
+    busy, *begun = world.senders(200)
+    for sender in begun:
+        sender.send(half_sent(MIB, 3_000))
+    while not busy.is_waiting:
+        busy.send(framed(bytes(MIB - 100)))
+    for sender in begun:
+        sender.send(framed(bytes(MIB))[3_000:])
+    assert world.memory.pool.in_use_bytes <= world.budget_bytes + FRAME_MAX
+    while not all(sender.frames for sender in begun):
+        for sender in (busy, *begun):
+            sender.finish()
+        world.turns.run()
+        for sender in begun:
+            sender.receive()
+
+
 def test_who_holds_part_of_a_request_and_sends_nothing_is_closed_when_others_wait(world: World):
     stalled = world.senders(6)
     for sender in stalled:
