@@ -1,6 +1,6 @@
 """A record as a consumer sees it."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from ottla.client.fetch import FetchedBatches
@@ -26,10 +26,13 @@ class ConsumerRecord(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-def records_of(fetched: FetchedBatches, *, decompressed_bytes_max: int) -> Iterator[ConsumerRecord]:
+def records_of(fetched: FetchedBatches, *, decompressed_bytes_max: int) -> list[ConsumerRecord]:
     """The records of an answer from its offset on. Raises KernelError for batches that are not what they claim."""
-    topic, partition = fetched.topic_partition
+    found: list[ConsumerRecord] = []
+    place = tuple(fetched.topic_partition)
+    # A million times a second: half the time of calling the class with seven arguments.
+    make = partial(tuple.__new__, ConsumerRecord)
     for span in visible_spans(fetched, whole_batches(fetched.records)):
         decoded = decode_records(span, max_decompressed_bytes=decompressed_bytes_max, start_offset=fetched.offset)
-        for offset, timestamp_ms, key, value, headers in decoded:
-            yield ConsumerRecord(topic, partition, offset, timestamp_ms, key, value, headers)
+        found += [make(place + record) for record in decoded]
+    return found

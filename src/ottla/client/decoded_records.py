@@ -34,7 +34,7 @@ class DecodedRecords:
         assert not self._records
         answer = position.waiting[0]
         try:
-            records = list(records_of(answer, decompressed_bytes_max=self._decompressed_bytes_max))
+            records = records_of(answer, decompressed_bytes_max=self._decompressed_bytes_max)
         except InvalidInputError as error:
             position.paused = True
             raise ClientError(f"{position.topic_partition} at offset {answer.offset}: {error}") from error

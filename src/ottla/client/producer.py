@@ -84,13 +84,18 @@ class Producer:
         `max_block_ms`. `value=None` is a tombstone. Raises TopicNotFoundError, and BrokerError when the record is
         larger than `request_bytes_max` or there is no room.
         """
-        count = await self._partition_count(topic)
+        known = self._cluster.metadata.topics.get(topic)
+        count = len(known.partitions) if known is not None else await self._partition_count(topic)
         size = record_bytes(key, value, headers)
         if partition is None:
             partition = self._partitioner.partition(topic, key, count, size)
         elif not 0 <= partition < count:
             raise TopicNotFoundError(topic, partition)
-        await self._room(size, topic)
+        if (
+            size + self._accumulator.pending_bytes > self._options.buffer_bytes
+            or size > self._options.request_bytes_max
+        ):
+            await self._room(size, topic)
         now_ms = self._io.clock.monotonic_ms()
         time_ms = self._io.clock.now_ms() if timestamp_ms is None else timestamp_ms
         delivery = self._accumulator.append(
