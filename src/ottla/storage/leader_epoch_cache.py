@@ -92,7 +92,11 @@ class LeaderEpochCache:
     def write(self, disk: Disk, path: str) -> None:
         """Replace `leader-epoch-checkpoint`, durably. BLOCKING."""
         self.is_dirty = False
-        disk.write_atomic(path, format_checkpoint(tuple(self._entries)))
+        try:
+            disk.write_atomic(path, format_checkpoint(tuple(self._entries)))
+        except OSError:
+            self.is_dirty = True
+            raise
 
 
 def read_leader_epochs(disk: Disk, path: str) -> LeaderEpochCache:

@@ -22,7 +22,6 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
 from ottla.storage.append_checks import check_appendable
 from ottla.storage.batch_scan import CorruptSegmentError
-from ottla.storage.file_names import SNAPSHOT_SUFFIX, offset_file_name
 from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.log_io import SYNC, WRITTEN, Completion
@@ -32,7 +31,8 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_segments import LogEnd, LogSegments
 from ottla.storage.log_state import LogState
 from ottla.storage.pending_append import OnStage, PendingAppend, Signal
-from ottla.storage.retention import SegmentFacts, count_expired
+from ottla.storage.producer_snapshots import ProducerSnapshots
+from ottla.storage.retention import count_expired
 from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
 
@@ -52,8 +52,6 @@ class Log:
         "_closed",
         "_resources",
         "_segments",
-        "_snapshot_offsets",
-        "bytes_since_snapshot",
         "config",
         "directory",
         "leader_epochs",
@@ -61,6 +59,7 @@ class Log:
         "log_start_offset",
         "on_progress",
         "producers",
+        "snapshots",
         "topic_id",
         "topic_partition",
     )
@@ -90,8 +89,7 @@ class Log:
         self.producers = state.producers
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
-        self.bytes_since_snapshot = 0
-        self._snapshot_offsets = [state.snapshot_offset]
+        self.snapshots = ProducerSnapshots(self.directory, self._resources.writer, state.snapshot_offset)
 
     @property
     def segments(self) -> LogSegments:
@@ -157,7 +155,7 @@ class Log:
         appender.append(records, batches, first_offset, config, stamp, token, flags)
         self._remember_producers(batches, first_offset, stamp, now_ms)
         self.log_end_offset = end_offset
-        self.bytes_since_snapshot += size
+        self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
 
     def _admit(self, batches: Sequence[BatchInfo], now_ms: int) -> LogAppendInfo | None:
@@ -210,30 +208,9 @@ class Log:
         self._segments.append(segment)
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms)
 
-    @property
-    def snapshot_offset(self) -> int:
-        """The offset of the newest producer snapshot, -1 when there is none."""
-        return self._snapshot_offsets[-1]
-
     def take_snapshot(self) -> None:
-        """Write the producer state as it is now, through the thread; its checksum tells later if it got to disk."""
-        writer = self._resources.writer
-        handle = writer.create(f"{self.directory}/{offset_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}")
-        writer.append(handle, 0, self.producers.snapshot(), None, 0)
-        writer.close_handle(handle)
-        self._snapshot_offsets.append(self.log_end_offset)
-        self.bytes_since_snapshot = 0
-
-    def take_obsolete_snapshots(self) -> list[str]:
-        """The paths of snapshots nobody needs any more, for the caller to remove.
-
-        Needed are those of segments, and of the others the last two: the newest may be ahead of what is on disk.
-        """
-        kept, candidates = self._snapshot_offsets[-2:], self._snapshot_offsets[:-2]
-        self._snapshot_offsets = kept
-        bases = {segment.base_offset for segment in self._segments}
-        obsolete = [offset for offset in candidates if offset >= 0 and offset not in bases and offset not in kept]
-        return [f"{self.directory}/{offset_file_name(offset, SNAPSHOT_SUFFIX)}" for offset in obsolete]
+        """Write down the producers as they are now, so that a later start need not find them in the log."""
+        self.snapshots.take(self.log_end_offset, self.producers)
 
     def advance(self, stage: int, end: LogEnd) -> None:
         """Everything before `end` is written or flushed."""
@@ -312,13 +289,7 @@ class Log:
         `prepare_expiry` in a thread first. Raises OSError.
         """
         done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
-        facts = []
-        for index, segment in enumerate(self._segments):
-            end_offset = self._segments.end_offset(index, self.log_end_offset)
-            if end_offset > done:
-                break
-            timestamp = segment.max_timestamp(self._resources.indexes).timestamp
-            facts.append(SegmentFacts(segment.size, end_offset, timestamp))
+        facts = [fact for fact in self._segments.facts(self.log_end_offset) if fact.end_offset <= done]
         count = count_expired(facts, self.log_start_offset, now_ms, self.config)
         if count == len(self._segments):
             if self._segments.newest.size and self._resources.writer.failure is None and not self._closed:
@@ -333,8 +304,7 @@ class Log:
 
     def prepare_expiry(self) -> None:
         """Read what `expire_segments` needs to know. BLOCKING, in any thread."""
-        for segment in self._segments:
-            segment.max_timestamp(self._resources.indexes)
+        self._segments.facts(self.log_end_offset)
 
     def _move_log_start(self, offset: int) -> None:
         if offset > self.log_start_offset:

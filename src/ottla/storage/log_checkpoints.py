@@ -11,12 +11,7 @@ from typing import Final
 
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
-from ottla.storage.file_names import (
-    LEADER_EPOCH_CHECKPOINT,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
-    offset_file_name,
-)
+from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
 from ottla.storage.log_loader import Checkpoints, LogLoader
@@ -30,36 +25,57 @@ SNAPSHOT_EVERY_BYTES: Final = 16 << 20
 
 
 class LogCheckpoints:
-    """Reads the checkpoints of a data directory once, for the loading, and writes them, from the event loop."""
+    """The checkpoints of one data directory: read once for the loading, then written from the event loop."""
 
     __slots__ = ("_directory", "_log_starts", "_recovery_points", "_resources")
 
     def __init__(self, directory: LogDirectory, resources: LogResources) -> None:
         self._directory = directory
         self._resources = resources
+        # What the files hold; no recovery points at all when there is no such file.
         self._recovery_points: Mapping[TopicPartition, int] | None = None
         self._log_starts: Mapping[TopicPartition, int] = {}
 
+    def read(self) -> None:
+        """Read the files. BLOCKING."""
+        self._recovery_points = read_or_forget(self._directory.recovery_points)
+        self._log_starts = read_or_forget(self._directory.log_starts) or {}
+
+    def begin(self) -> None:
+        """Nothing is in the directory yet: from now on a log without a recovery point is a young one. BLOCKING."""
+        self._recovery_points = {}
+        self._directory.recovery_points.write({})
+
     def of(self, topic_partition: TopicPartition) -> Checkpoints:
-        """What the directory remembers of one log. BLOCKING at the first call."""
-        if self._recovery_points is None:
-            self._recovery_points = read_or_forget(self._directory.recovery_points)
-            self._log_starts = read_or_forget(self._directory.log_starts)
+        """What the directory remembers of one log. A log that the recovery points do not name is younger than they."""
+        points = self._recovery_points
         return Checkpoints(
             self._directory.was_clean,
-            self._recovery_points.get(topic_partition),
+            None if points is None else points.get(topic_partition, 0),
             self._log_starts.get(topic_partition, 0),
         )
+
+    async def forget(self, topic_partition: TopicPartition) -> None:
+        """Remember nothing of an earlier log of this name: a new one is about to be made. Raises OSError."""
+        if self._recovery_points is not None and topic_partition in self._recovery_points:
+            points = {name: point for name, point in self._recovery_points.items() if name != topic_partition}
+            await self._resources.in_thread(self._directory.recovery_points.write, points)
+            self._recovery_points = points
+        if topic_partition in self._log_starts:
+            starts = {name: start for name, start in self._log_starts.items() if name != topic_partition}
+            await self._resources.in_thread(self._directory.log_starts.write, starts)
+            self._log_starts = starts
 
     async def write_recovery_points(self, logs: Sequence[Log]) -> None:
         """Move the recovery points of all logs to where they are flushed. Raises OSError."""
         points = {log.topic_partition: log.flushed_end_offset for log in logs}
         obsolete = []
         for log in logs:
-            if log.bytes_since_snapshot >= SNAPSHOT_EVERY_BYTES:
+            if log.snapshots.bytes_since >= SNAPSHOT_EVERY_BYTES:
                 log.take_snapshot()
-            obsolete += log.take_obsolete_snapshots()
+            obsolete += log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
         await self._resources.in_thread(self._write_recovery_points, logs, points, obsolete)
+        self._recovery_points = points
 
     async def write_log_starts(self, logs: Iterable[Log]) -> None:
         """Remember the log starts that lie inside a segment: the others can be seen in its name. Raises OSError."""
@@ -69,6 +85,7 @@ class LogCheckpoints:
             if log.log_start_offset > log.segments[0].base_offset
         }
         await self._resources.in_thread(self._directory.log_starts.write, starts)
+        self._log_starts = starts
 
     async def write_high_watermarks(self, logs: Iterable[Log]) -> None:
         """Remember what is committed, which with a single replica is what it counts as its own. Raises OSError."""
@@ -115,29 +132,29 @@ class LogCheckpoints:
 
     def _write_final_snapshots(self, logs: Sequence[Log]) -> None:
         for log in logs:
-            if log.snapshot_offset != log.log_end_offset:
-                name = offset_file_name(log.log_end_offset, SNAPSHOT_SUFFIX)
-                self._resources.disk.write(f"{log.directory}/{name}", log.producers.snapshot())
+            if log.snapshots.newest_offset != log.log_end_offset:
+                self._resources.disk.write(log.snapshots.path(log.log_end_offset), log.producers.snapshot())
 
     def _truncate(self, log: Log, segments: list[LogSegment], offset: int, loader: LogLoader) -> LogState:
         disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes
-        point = offset
-        for segment in reversed(segments):
-            if segment.base_offset >= offset and segment is not segments[0]:
-                for suffix in SEGMENT_SUFFIXES:
-                    disk.remove(segment.path(suffix))
-                continue
-            found = segment.find_batch(offset, segment.size, files, indexes) if segment.size else None
-            if found is not None:
-                position, _ = found
-                point = min(offset, segment.base_offset if position == 0 else offset)
-                disk.truncate(segment.log_path, position)
-                disk.sync_file(segment.log_path)
-            files.forget(segment.log_path)
-            break
-        disk.sync_dir(log.directory)
+        self._lower_recovery_point(log.topic_partition, offset)
         log.leader_epochs.write(disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
-        points = dict(read_or_forget(self._directory.recovery_points))
-        points[log.topic_partition] = min(point, points.get(log.topic_partition, 0))
-        self._directory.recovery_points.write(points)
-        return loader.load(Checkpoints(False, None, log.log_start_offset)).state
+        while len(segments) > 1 and segments[-1].base_offset >= offset:
+            removed = segments.pop()
+            for suffix in SEGMENT_SUFFIXES:
+                disk.remove(removed.path(suffix))
+        cut = segments[-1]
+        found = cut.find_batch(offset, cut.size, files, indexes) if cut.size else None
+        if found is not None:
+            disk.truncate(cut.log_path, found[0])
+            disk.sync_file(cut.log_path)
+        files.forget(cut.log_path)
+        disk.sync_dir(log.directory)
+        return loader.load(Checkpoints(False, cut.base_offset, log.log_start_offset)).state
+
+    def _lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """What is appended above `offset` from now on has not been on disk. BLOCKING."""
+        points = self._recovery_points
+        if points is not None and points.get(topic_partition, 0) > offset:
+            self._recovery_points = {**points, topic_partition: offset}
+            self._directory.recovery_points.write(self._recovery_points)

@@ -6,7 +6,6 @@ closed     checkpoints written, then the marker, last
 """
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from ottla.model.errors import InvalidInputError
@@ -90,10 +89,10 @@ class LogDirectory:
             self._lock = -1
 
 
-def read_or_forget(checkpoint: OffsetCheckpointFile) -> Mapping[TopicPartition, int]:
-    """The offsets of a checkpoint; none, with a warning, when the file is not what it should be."""
+def read_or_forget(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int] | None:
+    """The offsets of a checkpoint; None when there is none, or, with a warning, when it is not what it should be."""
     try:
         return checkpoint.read()
     except MalformedCheckpointError as error:
         logger.warning("%s is not used: %s", checkpoint.path, error)
-        return {}
+        return None

@@ -98,11 +98,11 @@ class LogManager:
         """
         begun_ms = self._clock.monotonic_ms()
         self._directory.open()
-        loaded = [
-            self._load_log(topic_partition, name)
-            for name, topic_partition in self._log_directories()
-            if topic_partition is not None
-        ]
+        directories = self._log_directories()
+        self._checkpoints.read()
+        if not directories:
+            self._checkpoints.begin()
+        loaded = [self._load_log(topic_partition, name) for name, topic_partition in directories]
         took_ms = self._clock.monotonic_ms() - begun_ms
         cuts = tuple(found.cut for found in loaded if found.cut is not None)
         scanned_bytes = sum(found.scanned_bytes for found in loaded)
@@ -127,6 +127,7 @@ class LogManager:
             directory = f"{self.path}/{topic_partition}"
             loader = self._loader(topic_partition, directory, config)
             try:
+                await self._checkpoints.forget(topic_partition)
                 found = await self._tasks.in_thread(self._create, directory, topic_id, loader)
             except OSError as error:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {directory}: {error}") from error
@@ -209,13 +210,16 @@ class LogManager:
         self._writer.poll()
         await self._tasks.in_thread(self._directory.close, clean=complete and self._writer.failure is None)
 
-    def _log_directories(self) -> list[tuple[str, TopicPartition | None]]:
+    def _log_directories(self) -> list[tuple[str, TopicPartition]]:
+        """The directories of logs; what waited to be removed is."""
         found = []
         for name in self._disk.list_dir(self.path):
+            path = f"{self.path}/{name}"
+            topic_partition = parse_log_directory_name(name)
             if is_deleted_directory_name(name):
-                self._disk.remove_tree(f"{self.path}/{name}")
-            elif self._disk.is_dir(f"{self.path}/{name}"):
-                found.append((name, parse_log_directory_name(name)))
+                self._disk.remove_tree(path)
+            elif topic_partition is not None and self._disk.is_dir(path):
+                found.append((name, topic_partition))
         return found
 
     def _load_log(self, topic_partition: TopicPartition, name: str) -> LoadedLog:

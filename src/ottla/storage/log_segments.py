@@ -14,6 +14,7 @@ from ottla.network.file_slice import FileSlice
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
+from ottla.storage.retention import SegmentFacts
 
 
 class LogEnd(NamedTuple):
@@ -62,9 +63,15 @@ class LogSegments:
         del self._base_offsets[:count]
         return removed
 
-    def end_offset(self, index: int, log_end_offset: int) -> int:
-        """The offset after a segment: the next one's base, or the log end."""
-        return self._base_offsets[index + 1] if index + 1 < len(self._segments) else log_end_offset
+    def facts(self, log_end_offset: int) -> list[SegmentFacts]:
+        """What retention needs to know of each segment. May read time indexes the first time. Raises OSError."""
+        segments = list(self._segments)
+        ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+        indexes = self._resources.indexes
+        return [
+            SegmentFacts(segment.size, end_offset, segment.max_timestamp(indexes).timestamp)
+            for segment, end_offset in zip(segments, ends, strict=True)
+        ]
 
     def written_sizes(self) -> list[int]:
         """How many bytes of each segment are in its file."""

@@ -49,10 +49,10 @@ class OffsetCheckpointFile:
         self._disk = disk
         self.path = path
 
-    def read(self) -> dict[TopicPartition, int]:
-        """The offsets; none when there is no file. Raises MalformedCheckpointError, OSError."""
+    def read(self) -> dict[TopicPartition, int] | None:
+        """The offsets; None when there is no file. Raises MalformedCheckpointError, OSError."""
         if not self._disk.exists(self.path):
-            return {}
+            return None
         entries = parse_checkpoint(self._disk.read_bytes(self.path), 3)
         try:
             return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}

@@ -5,7 +5,7 @@ import contextlib
 import os
 import shutil
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -21,6 +21,7 @@ from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_io import SYNC
 from ottla.storage.log_manager import LogManager
 from ottla.storage.log_read_result import LogReadResult
 
@@ -66,18 +67,32 @@ class OpenDirectory:
         return await self.manager.create_log(topic_partition, TOPIC_ID, config or LogConfig())
 
     def append(
-        self, log: Log, records: bytearray, *, epoch: int = 0, sync: bool = True, from_client: bool = True
+        self,
+        log: Log,
+        records: bytearray,
+        *,
+        epoch: int = 0,
+        sync: bool = True,
+        from_client: bool = True,
+        then: Callable[[int], None] | None = None,
     ) -> LogAppendInfo:
-        """Append without waiting; what becomes of it is noted in `stages`."""
-        return log.append(
+        """Append without waiting; `stages` tells what becomes of it, `then` gets the end offset once it is synced."""
+
+        def on_stage(stage: int, errno: int) -> None:
+            self.stages.append((stage, errno))
+            if stage == SYNC and errno == 0 and then is not None:
+                then(info.last_offset + 1)
+
+        info = log.append(
             memoryview(records),
             validate_batches(records),
             leader_epoch=epoch,
             now_ms=self.clock.now_ms(),
             from_client=from_client,
-            on_stage=lambda stage, errno: self.stages.append((stage, errno)),
+            on_stage=on_stage,
             sync=sync,
         )
+        return info
 
     async def append_all(self, log: Log, batches: Sequence[bytearray], **options: bool) -> None:
         """Append and wait until everything is on disk."""

@@ -215,7 +215,7 @@ async def test_much_traffic_leaves_a_snapshot_and_old_ones_go(tmp_path: Path):
         taken = []
         for _ in range(4):
             await directory.append_all(log, [batch(1)])
-            log.bytes_since_snapshot = 16 << 20
+            log.snapshots.bytes_since = 16 << 20
             await directory.manager.checkpoint_recovery_points()
             taken.append(log.log_end_offset)
             await log.flush()

@@ -1,0 +1,78 @@
+"""The power fails in the middle of the work: what was acknowledged as on disk is there, and nothing but records."""
+
+import asyncio
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.storage.log_config import LogConfig
+from tests.unit.storage.data_directory import ORDERS, batch, batches_in, bytes_of, opened
+from tests.unit.storage.lossy_log_io import LossyLogIo
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    steps=st.integers(1, 50),
+    actions=st.lists(st.sampled_from(["append"] * 6 + ["unsynced", "turn", "checkpoint"]), min_size=8, max_size=30),
+    data=st.data(),
+)
+def test_what_was_synced_survives_a_power_cut_at_any_moment(
+    tmp_path_factory: pytest.TempPathFactory, steps: int, actions: list[str], data: st.DataObject
+):
+    path = tmp_path_factory.mktemp("power")
+    io = LossyLogIo(steps)
+    appended: list[tuple[int, bytes]] = []
+    acknowledged = 0
+
+    async def work() -> None:
+        nonlocal acknowledged
+        with_power = opened(path / "before", log_io=lambda: io, clean=False)
+        directory = await with_power.__aenter__()
+        log = await directory.log(CONFIG)
+
+        def on_synced(end_offset: int) -> None:
+            nonlocal acknowledged
+            acknowledged = max(acknowledged, end_offset)
+
+        for number, action in enumerate(actions):
+            if not io.has_power:
+                break
+            if action == "turn":
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            elif action == "checkpoint":
+                await directory.manager.checkpoint_recovery_points()
+            else:
+                records = batch(2, value=b"%d" % number * 20, producer_id=3, epoch=0, sequence=log.log_end_offset)
+                info = directory.append(log, records, sync=action == "append", then=on_synced)
+                appended.append((info.last_offset + 1, bytes(records)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        shutil.copytree(path / "before", path / "after")
+        io.crash_image(
+            path / "after" / str(ORDERS),
+            lambda: data.draw(st.booleans()),
+            lambda size: data.draw(st.sampled_from([size, size, size // 2, 0])),
+        )
+        await with_power.__aexit__(None, None, None)
+
+    async def look() -> None:
+        async with opened(path / "after") as directory:
+            log = await directory.log(CONFIG)
+            assert log.log_start_offset == 0
+            assert log.log_end_offset >= acknowledged
+            offsets = range(0, log.log_end_offset, 2)
+            found = b"".join(bytes_of(log.read(offset, 1, max_offset=1 << 40)) for offset in offsets)
+            assert found == b"".join(records for end, records in appended if end <= log.log_end_offset)
+            assert [first for _, first, _ in batches_in(found)] == list(offsets)
+            last = [records for end, records in appended if end <= log.log_end_offset][-5:]
+            for records in last:
+                assert directory.append(log, bytearray(records)).duplicate
+            await directory.append_all(log, [batch(1)])
+
+    asyncio.run(work())
+    asyncio.run(look())
