@@ -361,14 +361,16 @@ def test_reading_goes_on_when_the_broker_comes_back(new_broker: NewBroker) -> No
     cli = Cli(broker)
     topic = cli.topic()
     cli.ok("produce", topic, stdin=b"before\n")
-    consuming = cli.start("consume", topic, "-c", "2", stdout=subprocess.PIPE)
+    consuming = cli.start("consume", topic, "-c", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert consuming.stdout is not None
+    assert consuming.stderr is not None
     assert consuming.stdout.readline() == b"before\n"
     broker.kill()
     broker.start()
     cli.ok("produce", topic, stdin=b"after\n")
     assert consuming.wait(DEADLINE_S) == 0
     assert consuming.stdout.read() == b"after\n"
+    assert consuming.stderr.read().startswith(b"ottla: reading from broker 1 is interrupted, trying again: ")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

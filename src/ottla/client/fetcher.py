@@ -37,6 +37,7 @@ class Fetcher:
         self._timer = timer
         self._tasks = tasks
         self._busy: set[int] = set()
+        self._troubled: set[int] = set()
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self._error: Exception | None = None
@@ -134,10 +135,11 @@ class Fetcher:
             if response.error_code:
                 raise broker_error(response.error_code, f"fetching from broker {leader_id}")
         except (ClientError, InvalidInputError) as error:
-            logger.debug("fetching from broker %d: %s", leader_id, error)
+            self._trouble(leader_id, error)
             self._cluster.metadata.stale = True
             await self._cluster.io.pause(self._cluster.options.retry_backoff_ms)
         else:
+            self._troubled.discard(leader_id)
             answers = {each.topic_partition: each for each in fetched(response, request)}
             for position, generation, _ in asked:
                 answer = answers.get(position.topic_partition)
@@ -146,6 +148,12 @@ class Fetcher:
         finally:
             self._busy.discard(leader_id)
             self._changed.set()
+
+    def _trouble(self, leader_id: int, error: Exception) -> None:
+        """Say once that reading has stopped: it goes on by itself, but whoever waits should know why nothing comes."""
+        level = logging.DEBUG if leader_id in self._troubled else logging.WARNING
+        self._troubled.add(leader_id)
+        logger.log(level, "reading from broker %d is interrupted, trying again: %s", leader_id, error)
 
     @property
     def _bytes(self) -> int:

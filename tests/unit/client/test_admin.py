@@ -1,0 +1,210 @@
+"""Topics and groups as an operator manages them: what the broker answers becomes values, or errors that say what."""
+
+import pytest
+
+from ottla.client.admin import Admin, ConfigSource, NewTopic
+from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerError, GroupNotFoundError, TopicNotFoundError
+from ottla.client.group_admin import GroupAdmin
+from ottla.client.group_protocol import encode_assignment
+from ottla.client.options import ClientOptions
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from tests.unit.client.scripted_broker import ScriptedBroker, in_turn
+
+
+@pytest.fixture
+def broker():
+    with ScriptedBroker({"t": 2}) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+async def cluster(broker):
+    connected = Cluster(ClientOptions.of(broker.address, retry_backoff_ms=1, retry_backoff_max_ms=2), AsyncioIo())
+    await connected.connect()
+    yield connected
+    connected.close()
+
+
+async def test_a_topic_is_created_as_asked(broker, cluster):
+    broker.handlers[CreateTopicsRequest] = lambda request, version: CreateTopicsResponse(
+        topics=(CreatableTopicResult(name="new", num_partitions=3, replication_factor=1),)
+    )
+    created = await Admin(cluster).create_topic(NewTopic("new", 3, configs={"retention.ms": "5"}))
+    [request] = broker.asked(CreateTopicsRequest)
+    assert (created.name, created.partitions) == ("new", 3)
+    assert (request.topics[0].num_partitions, request.topics[0].replication_factor) == (3, -1)
+    assert [(each.name, each.value) for each in request.topics[0].configs] == [("retention.ms", "5")]
+
+
+async def test_a_topic_that_was_refused_says_the_brokers_reason(broker, cluster):
+    broker.handlers[CreateTopicsRequest] = lambda request, version: CreateTopicsResponse(
+        topics=(CreatableTopicResult(name="t", error_code=36, error_message="it is there"),)
+    )
+    with pytest.raises(BrokerError, match="topic 't' was not created: it is there") as refused:
+        await Admin(cluster).create_topic(NewTopic("t"))
+    assert refused.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_creating_waits_for_a_controller(broker, cluster):
+    def answer(code: int) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=(CreatableTopicResult(name="new", error_code=code),))
+
+    broker.handlers[CreateTopicsRequest] = in_turn(answer(ErrorCode.NOT_CONTROLLER), answer(0))
+    await Admin(cluster).create_topic(NewTopic("new"))
+    assert len(broker.asked(CreateTopicsRequest)) == 2
+
+
+async def test_a_topic_is_deleted_by_name_and_a_missing_one_is_not_found(broker, cluster):
+    def answer(code: int) -> DeleteTopicsResponse:
+        return DeleteTopicsResponse(responses=(DeletableTopicResult(name="t", error_code=code),))
+
+    broker.handlers[DeleteTopicsRequest] = in_turn(answer(0), answer(3))
+    await Admin(cluster).delete_topic("t")
+    with pytest.raises(TopicNotFoundError):
+        await Admin(cluster).delete_topic("t")
+    assert broker.asked(DeleteTopicsRequest)[0].topic_names == ("t",)
+
+
+async def test_settings_come_with_their_source(broker, cluster):
+    configs = (
+        DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1),
+        DescribeConfigsResourceResult(name="later", value=None, config_source=99, is_sensitive=True),
+    )
+    broker.handlers[DescribeConfigsRequest] = lambda request, version: DescribeConfigsResponse(
+        results=(DescribeConfigsResult(resource_type=2, resource_name="t", configs=configs),)
+    )
+    first, second = await Admin(cluster).describe_topic_configs("t")
+    assert (first.value, first.source) == ("5", ConfigSource.TOPIC)
+    assert (second.value, second.source, second.sensitive) == (None, ConfigSource.UNKNOWN, True)
+
+
+async def test_settings_are_set_and_taken_away_one_by_one(broker, cluster):
+    broker.handlers[IncrementalAlterConfigsRequest] = lambda request, version: IncrementalAlterConfigsResponse(
+        responses=(AlterConfigsResourceResponse(resource_type=2, resource_name="t"),)
+    )
+    await Admin(cluster).alter_topic_configs("t", {"a": "1", "b": None})
+    [request] = broker.asked(IncrementalAlterConfigsRequest)
+    assert [(each.name, each.config_operation, each.value) for each in request.resources[0].configs] == [
+        ("a", 0, "1"),
+        ("b", 1, None),
+    ]
+
+
+async def test_topics_are_described_and_listed(broker, cluster):
+    broker.topics["a"] = 1
+    assert [topic.name for topic in await Admin(cluster).list_topics()] == ["a", "t"]
+    [described] = await Admin(cluster).describe_topics(["t"])
+    assert [partition.leader for partition in described.partitions] == [1, 1]
+    with pytest.raises(TopicNotFoundError, match="'none'"):
+        await Admin(cluster).describe_topics(["t", "none"])
+
+
+def group_handlers(broker: ScriptedBroker, group: DescribedGroup, committed: dict[TopicPartition, int]) -> None:
+    """A coordinator that knows one group, and partitions that end at 100."""
+    topics: dict[str, list[OffsetFetchResponsePartitions]] = {}
+    for place, offset in committed.items():
+        topics.setdefault(place.topic, []).append(
+            OffsetFetchResponsePartitions(partition_index=place.partition, committed_offset=offset, metadata="note")
+        )
+    offsets = OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=tuple(OffsetFetchResponseTopics(name=name, partitions=tuple(each)) for name, each in topics.items()),
+    )
+
+    def ends(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        return ListOffsetsResponse(
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        ListOffsetsPartitionResponse(partition_index=each.partition_index, offset=100)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    broker.handlers |= {
+        FindCoordinatorRequest: lambda request, version: FindCoordinatorResponse(
+            coordinators=(Coordinator(key=group.group_id, node_id=1, host="h", port=1),)
+        ),
+        DescribeGroupsRequest: lambda request, version: DescribeGroupsResponse(groups=(group,)),
+        OffsetFetchRequest: lambda request, version: OffsetFetchResponse(groups=(offsets,)),
+        ListOffsetsRequest: ends,
+    }
+
+
+def member(assignment: bytes) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id="m", client_id="c", client_host="/10.0.0.1", member_metadata=b"", member_assignment=assignment
+    )
+
+
+async def test_a_group_is_shown_with_its_lag_and_its_readers(broker, cluster):
+    reads = encode_assignment([TopicPartition("t", 0), TopicPartition("t", 1)])
+    group = DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=(member(reads),)
+    )
+    group_handlers(broker, group, {TopicPartition("t", 0): 60, TopicPartition("gone", 0): 5})
+    described = await GroupAdmin(cluster).describe_group("g")
+    shown = [
+        (str(each.topic_partition), each.committed, each.log_end_offset, each.lag, each.member and each.member.host)
+        for each in described.partitions
+    ]
+    assert shown == [("t-0", 60, 100, 40, "10.0.0.1"), ("t-1", None, 100, None, "10.0.0.1")]
+    assert (described.state, described.assignor, described.total_lag) == ("Stable", "range", 40)
+
+
+async def test_what_members_put_into_their_assignment_does_no_harm(broker, cluster):
+    group = DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type="consumer", members=(member(b"\xff\xff\xff\xff"),)
+    )
+    group_handlers(broker, group, {})
+    described = await GroupAdmin(cluster).describe_group("g")
+    assert described.members[0].assignment == ()
+
+
+async def test_a_group_without_members_and_offsets_does_not_exist(broker, cluster):
+    group = DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead")
+    group_handlers(broker, group, {})
+    with pytest.raises(GroupNotFoundError, match="consumer group 'g' does not exist"):
+        await GroupAdmin(cluster).describe_group("g")
+    assert broker.asked(OffsetCommitRequest) == []
