@@ -207,6 +207,27 @@ def test_large_frames_of_one_connection_are_received_where_they_stay():
         assert len(where) == 1
 
 
+def test_a_stream_of_large_frames_is_cut_where_it_is_received():
+    """What is received beyond the end of a large frame would have to be moved."""
+    owner = Owner(memory_of())
+    data = framed(bytes(MIB))
+    list(owner.receive(data))
+    rest = memoryview(data * 6)
+    position = 0
+    while rest:
+        window = owner.reader.window()
+        assert window is not None
+        count = min(len(rest), len(window))
+        window[:count] = rest[:count]
+        rest = rest[count:]
+        begin, position = position, position + count
+        assert position // len(data) == begin // len(data) or position % len(data) == 0
+        owner.reader.received(count)
+        while owner.reader.next_frame() is not None:
+            pass
+        owner.reader.settle()
+
+
 @pytest.mark.parametrize(
     ("first_bytes", "said"),
     [

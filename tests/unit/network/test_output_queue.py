@@ -103,13 +103,23 @@ def test_small_parts_and_small_slices_leave_with_one_call(fd: int):
     assert not queue
 
 
-def test_slices_that_wait_take_no_memory(fd: int):
+def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
+    fd: int, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[int] = []
+
+    def read_cached(fd: int, position: int, size: int) -> bytes:
+        read.append(size)
+        return os.pread(fd, size, position)
+
+    monkeypatch.setattr("ottla.network.output_queue.read_cached", read_cached)
     queue = OutputQueue(no_read_ahead)
     queue.push([FileSlice(fd, 0, 16 * KIB, None)] * 500)
     sock = ChokingSocket(iter([1, 5, 0]))
     queue.write_to(sock)  # type: ignore[arg-type]
     assert bytes(sock.taken) == CONTENT[:6]
     assert queue.memory_bytes <= 500 * 128
+    assert sum(read) <= 3 * 144 * KIB, "of the three calls each"
 
 
 def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):

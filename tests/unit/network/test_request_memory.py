@@ -135,6 +135,16 @@ def test_small_requests_flow_while_large_ones_have_used_up_their_half(world: Wor
     assert client.frames == 50
 
 
+def test_who_has_earned_a_large_buffer_gets_a_small_one_when_memory_is_short(world: World):
+    senders = world.senders(60)
+    for sender in senders:
+        sender.send(framed(bytes(MIB)))
+        sender.finish()
+    for sender in senders:
+        sender.send(half_sent(MIB, 60 * KIB))
+    assert world.memory.pool.in_use_bytes <= world.budget_bytes // 2 + FRAME_MAX
+
+
 def test_the_longest_waiting_large_request_grows_when_nobody_else_can(world: World):
     senders = world.senders(20)
     for sender in senders:
