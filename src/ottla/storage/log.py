@@ -9,7 +9,6 @@ Appends get their offsets at once and are written, in this order, by the log I/O
 `flushed_end_offset` follow as it gets on. Readers get what is written.
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -24,13 +23,13 @@ from ottla.storage.append_checks import check_appendable
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig, TimestampType
-from ottla.storage.log_io import SYNC, WRITTEN, Completion
+from ottla.storage.log_io import SYNC, WRITTEN
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_segments import LogEnd, LogSegments
 from ottla.storage.log_state import LogState
-from ottla.storage.pending_append import OnStage, PendingAppend, Signal
+from ottla.storage.pending_append import OnStage, PendingAppend, Signal, completion
 from ottla.storage.producer_snapshots import ProducerSnapshots
 from ottla.storage.retention import count_expired
 from ottla.storage.segment_appender import SegmentAppender
@@ -153,7 +152,7 @@ class Log:
         token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_stage)
         flags = _WRITTEN_AND_SYNC if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
-        self._remember_producers(batches, first_offset, stamp, now_ms)
+        self.producers.remember(batches, first_offset, stamp, now_ms)
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
@@ -174,13 +173,6 @@ class Log:
             first_time.timestamp,
             duplicate=True,
         )
-
-    def _remember_producers(self, batches: Sequence[BatchInfo], first_offset: int, stamp: int, now_ms: int) -> None:
-        offset = first_offset
-        for batch in batches:
-            if batch.producer_id >= 0:
-                self.producers.update(batch, offset, stamp if stamp >= 0 else batch.max_timestamp, now_ms)
-            offset += batch.last_offset_delta + 1
 
     def _require_writable(self) -> None:
         failure = self._resources.writer.failure
@@ -313,6 +305,7 @@ class Log:
 
     async def flush(self) -> None:
         """Make everything appended so far durable. Raises ApiError KAFKA_STORAGE_ERROR."""
+        self._require_writable()
         end = LogEnd(self.log_end_offset, self._segments.newest.size)
         await self._until(self._appender.sync)
         if self._segments.flushed.offset < end.offset:
@@ -334,14 +327,7 @@ class Log:
         self._closed = False
         self._resources.writer.progressed(self)
 
-    async def _until(self, operation: Callable[[Completion], None]) -> None:
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def complete(errno: int) -> None:
-            if not done.done():
-                done.set_result(errno)
-
-        operation(Signal(complete))
-        errno = await done
+    async def _until(self, operation: Callable[[Signal], None]) -> None:
+        errno = await completion(operation)
         if errno:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {os.strerror(errno)}")

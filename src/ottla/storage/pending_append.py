@@ -1,5 +1,6 @@
 """An append on its way to the disk."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -46,3 +47,15 @@ class Signal:
         """The operation is done, or failed."""
         del stage
         self._callback(errno)
+
+
+async def completion(operation: Callable[[Signal], None]) -> int:
+    """Start an operation of the log I/O thread with a token, and wait for it; returns errno, 0 when it is done."""
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def complete(errno: int) -> None:
+        if not done.done():
+            done.set_result(errno)
+
+    operation(Signal(complete))
+    return await done

@@ -31,6 +31,8 @@ class ProducerSnapshots:
 
     def take(self, offset: int, producers: ProducerStateManager) -> None:
         """Write the producers at `offset` through the log I/O thread; the checksum tells later if it got to disk."""
+        if offset == self.newest_offset:
+            return
         handle = self._writer.create(self.path(offset))
         self._writer.append(handle, 0, producers.snapshot(), None, 0)
         self._writer.close_handle(handle)

@@ -63,6 +63,14 @@ class ProducerStateManager:
                 raise _invalid_epoch(batch, last[0])
             ahead[producer_id] = (batch.producer_epoch, batch.last_sequence)
 
+    def remember(self, batches: Sequence[BatchInfo], first_offset: int, stamp: int, now_ms: int) -> None:
+        """Remember `batches` that got consecutive offsets; `stamp` is the time of all records, -1 for their own."""
+        offset = first_offset
+        for batch in batches:
+            if batch.producer_id >= 0:
+                self.update(batch, offset, stamp if stamp >= 0 else batch.max_timestamp, now_ms)
+            offset += batch.last_offset_delta + 1
+
     def update(self, batch: BatchInfo, base_offset: int, timestamp: int, now_ms: int) -> None:
         """Remember a batch that was appended at `base_offset`; `now_ms` is when the producer was last heard of."""
         producer_id = batch.producer_id

@@ -223,6 +223,20 @@ async def test_much_traffic_leaves_a_snapshot_and_old_ones_go(tmp_path: Path):
         assert offsets == taken[-2:]
 
 
+async def test_a_closed_log_takes_nothing_and_promises_nothing(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        directory.append(log, batch(3), sync=False)
+        await log.abandon()
+        assert (log.written_end_offset, log.flushed_end_offset) == (3, 0)
+        for refused in (log.flush(), directory.append_all(log, [batch()])):
+            with pytest.raises(ApiError) as raised:
+                await refused
+            assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert log.flushed_end_offset == 0
+        assert log.read(0, 1000, max_offset=3).total_bytes > 0
+
+
 async def test_the_log_start_inside_a_segment_survives(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log(SMALL)
