@@ -160,6 +160,7 @@ class Partition:
                 from_client=from_client,
                 on_stage=append.on_stage,
                 sync=self._flush_before_ack,
+                report_written=acks != ACKS_ALL,
             )
         except ApiError as error:
             if on_buffer_free is not None:

@@ -120,11 +120,13 @@ class Log:
         from_client: bool = True,
         on_stage: OnStage | None = None,
         sync: bool = True,
+        report_written: bool = True,
     ) -> LogAppendInfo:
         """Append `records`, which `validate_batches` described as `batches`; writes offsets and epoch into them.
 
         `records` must stay untouched until `on_stage` is called: with (1, errno) once they are written and then, with
-        `sync`, with (2, errno) once they are on disk. It is not called for a duplicate.
+        `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first may leave it out with
+        `report_written=False`: it costs as much as the second. `on_stage` is not called for a duplicate.
 
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
         OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
@@ -150,7 +152,7 @@ class Log:
             self.leader_epochs.assign(leader_epoch, first_offset)
         appender = self._appender
         token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_stage)
-        flags = _WRITTEN_AND_SYNC if sync else WRITTEN
+        flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
         self.producers.remember(batches, first_offset, stamp, now_ms)
         self.log_end_offset = end_offset
@@ -210,6 +212,8 @@ class Log:
             self._segments.written = end
         else:
             self._segments.flushed = end
+            if self._segments.written.offset < end.offset:
+                self._segments.written = end
         self._resources.writer.progressed(self)
 
     def report_progress(self) -> None:
