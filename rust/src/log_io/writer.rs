@@ -11,6 +11,8 @@
 //! While one group syncs the next one gathers: the slower the disk, the larger the groups.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
@@ -148,7 +150,17 @@ impl<T: Send, P: Payload> Writer<T, P> {
     pub fn run(mut self) {
         while let Some(operations) = self.shared.next_group() {
             self.shared.counters.groups.fetch_add(1, Ordering::Relaxed);
-            self.carry_out(Group::plan(operations));
+            // A mistake of ours must not leave the event loop waiting for ever: it fails the directory as a bad disk does.
+            if catch_unwind(AssertUnwindSafe(|| self.carry_out(Group::plan(operations)))).is_err() {
+                self.unless_failed(|_| {
+                    Err(Failure {
+                        operation: "panic",
+                        path: PathBuf::new(),
+                        errno: libc::EIO,
+                    })
+                });
+                self.report();
+            }
         }
     }
 
@@ -280,5 +292,69 @@ impl<T: Send, P: Payload> Writer<T, P> {
 
     fn report(&mut self) {
         self.shared.report(&mut self.done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_io::operation::Handle;
+
+    fn append(handle: Handle, position: u64, token: u32) -> Operation<u32, Vec<u8>> {
+        Operation::Append(Append {
+            handle,
+            position,
+            payload: vec![7; 10],
+            written: Some(token),
+            synced: Some(token),
+            sync: true,
+        })
+    }
+
+    /// Run the operations as one group on the calling thread; token, stage and errno of what was completed.
+    fn carry_out(operations: Vec<Operation<u32, Vec<u8>>>) -> Vec<(Option<u32>, u8, i32)> {
+        let shared = Arc::new(Shared::new().unwrap());
+        let writer = Writer::new(shared.clone(), FileTable::new(10, 0));
+        shared.submit(&mut { operations });
+        shared.close();
+        writer.run();
+        shared
+            .completions()
+            .into_iter()
+            .map(|done| (done.token, done.stage, done.errno))
+            .collect()
+    }
+
+    #[test]
+    fn a_group_is_written_then_synced_then_closed() {
+        let path = std::env::temp_dir().join(format!("ottla-log-io-{}", std::process::id()));
+        let create = Operation::Create {
+            handle: 1,
+            path: path.clone(),
+            preallocate_bytes: 0,
+        };
+        let close = Operation::Close {
+            handle: 1,
+            token: Some(9),
+        };
+        let done = carry_out(vec![create, append(1, 0, 5), close, append(1, 10, 6)]);
+        let size = std::fs::metadata(&path).unwrap().len();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(size, 20);
+        let expected = [
+            (Some(5), STAGE_WRITTEN, 0),
+            (Some(6), STAGE_WRITTEN, 0),
+            (Some(5), STAGE_SYNCED, 0),
+            (Some(6), STAGE_SYNCED, 0),
+            (Some(9), STAGE_CLOSED, 0),
+        ];
+        assert_eq!(done, expected);
+    }
+
+    #[test]
+    fn a_panic_is_reported_as_a_failure() {
+        let overflowing = append(1, u64::MAX - 3, 5);
+        let done = carry_out(vec![overflowing, append(1, 0, 6)]);
+        assert_eq!(done.first(), Some(&(None, STAGE_FAILURE, libc::EIO)));
     }
 }
