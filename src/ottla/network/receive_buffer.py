@@ -30,7 +30,8 @@ class ReceiveBuffer:
 
     def __init__(self, pool: "BufferPool", capacity: int) -> None:
         self._pool = pool
-        self._storage: bytearray | mmap.mmap = bytearray(capacity) if capacity <= LARGEST else _fresh_pages(capacity)
+        # Pages of its own: they cost nothing until written to, can be moved, and go back to the system at once.
+        self._storage = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._lease_count = 0
         self.capacity = capacity
         self.view = memoryview(self._storage)
@@ -62,7 +63,7 @@ class ReceiveBuffer:
 
         Only for the one holder of a buffer no piece of which is referenced.
         """
-        if not isinstance(self._storage, mmap.mmap) or self._lease_count != 1:
+        if self.capacity <= LARGEST or self._lease_count != 1:
             return False
         self.view.release()
         try:
@@ -124,8 +125,3 @@ def pooled_size(size: int) -> int:
         if size <= capacity:
             return capacity
     return size
-
-
-def _fresh_pages(size: int) -> mmap.mmap:
-    """Memory that costs nothing until it is written to."""
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -13,6 +13,7 @@ The bound, for any number of hostile peers: the budget, and one request of `sock
 each connection, and what the pool keeps for use again (16 MiB).
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -80,8 +81,8 @@ class RequestMemory:
         self._call_soon = call_soon
         self._assembling_bytes = 0
         self._holdings: dict[Reader, _Holding] = {}
-        self._waiting_to_begin: dict[Reader, None] = {}
-        self._waiting_to_grow: dict[Reader, int] = {}
+        self._waiting_to_begin: OrderedDict[Reader, None] = OrderedDict()
+        self._waiting_to_grow: OrderedDict[Reader, int] = OrderedDict()
         self._exempt: Reader | None = None
         self._is_wake_scheduled = False
         self._check: TimerTask | None = None
@@ -172,9 +173,8 @@ class RequestMemory:
     def _wake(self) -> None:
         """In a turn of its own: what those who go on read frees memory too."""
         self._is_wake_scheduled = False
-        for reader, size in tuple(self._waiting_to_grow.items()):
-            if reader not in self._waiting_to_grow:
-                continue
+        while self._waiting_to_grow:
+            reader, size = next(iter(self._waiting_to_grow.items()))
             if not self._may_hold(reader, size):
                 break
             del self._waiting_to_grow[reader]
