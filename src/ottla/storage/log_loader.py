@@ -86,7 +86,7 @@ class LogLoader:
         segments = self._list_segments(checkpoints.log_start_offset)
         recovery = LogRecovery(self._disk, self._topic_partition, self._config.index_interval_bytes, self._see_batch)
         for segment in segments[:-1]:
-            if not self._has_indexes(segment):
+            if not self._has_indexes(segment) or not (checkpoints.was_clean or recovery.has_sound_indexes(segment)):
                 recovery.rebuild_indexes(segment)
         cut = None
         tail = read_tail(self._disk, segments[-1]) if checkpoints.was_clean else None

@@ -76,6 +76,13 @@ class LogRecovery:
                 return self._cut(segments, index, end_offset, cut_bytes, reason)
         return None
 
+    def has_sound_indexes(self, segment: LogSegment) -> bool:
+        """Whether the indexes of a closed segment look right; its time index has an entry if it has any records."""
+        offset_index = OffsetIndex(segment.base_offset, self._disk.read_bytes(segment.path(INDEX_SUFFIX)))
+        time_index = TimeIndex(segment.base_offset, self._disk.read_bytes(segment.path(TIME_INDEX_SUFFIX)))
+        is_complete = len(time_index) > 0 or segment.size == 0
+        return is_complete and offset_index.looks_sound(segment.size) and time_index.looks_sound()
+
     def rebuild_indexes(self, segment: LogSegment) -> None:
         """Make the indexes of a closed segment again from its batches."""
         indexer = _new_indexer(segment)

@@ -127,21 +127,21 @@ async def test_a_log_that_is_shorter_than_its_recovery_point_is_told(tmp_path: P
 async def test_indexes_are_made_again(tmp_path: Path, suffix: str, damage: str):
     path = await written_and_killed(tmp_path)
     set_recovery_point(path, 60)
-    intact = {file.name: file.read_bytes() for file in files_of(path / str(ORDERS), suffix)}
     for file in files_of(path / str(ORDERS), suffix):
         if damage == "missing":
             file.unlink()
-        elif damage == "torn":
-            file.write_bytes(file.read_bytes()[:-1])
-        elif file == newest(path, suffix):
-            file.write_bytes(b"" if damage == "empty" else b"\x7f" * len(intact[file.name]))
+        else:
+            intact = file.read_bytes()
+            file.write_bytes({"empty": b"", "torn": intact[:-1], "garbage": b"\x7f" * len(intact)}[damage])
     async with opened(path) as directory:
         log = await directory.log(CONFIG)
         for offset in range(60):
             found = bytes_of(log.read(offset, 1, max_offset=60))
             assert batches_in(found)[0][2] >= offset
         assert await log.offset_for_timestamp(NOW_MS + 17) == (NOW_MS + 17, 34, 0)
-    interval = LogConfig().index_interval_bytes if damage in ("missing", "torn") else CONFIG.index_interval_bytes
+    if (suffix, damage) == (".index", "empty"):
+        return  # what a small segment has: it makes look-ups longer, not wrong
+    interval = LogConfig().index_interval_bytes
     for file in files_of(path / str(ORDERS), ".log")[:-1]:
         expected = kafkas_indexes(file.read_bytes(), int(file.stem), interval)
         assert file.with_suffix(suffix).read_bytes() == expected[suffix == ".timeindex"]
