@@ -229,13 +229,14 @@ class LogIo:
         # when io.fileno() is readable:
         for token, stage, errno in io.completions(): ...
 
-    What is waiting when the thread looks is one group: neighbours in a file go out in one `pwritev`, reported as WRITTEN; then
-    each file that any append of the group wants durable is synced once, reported as SYNC, after the directory that names it
-    if that is new. Completions of one file come in the order of submission, and files are synced in the order of their handles.
-    A file that nobody syncs is handed to the disk every `early_write_back_bytes`, so that little dirty memory gathers.
+    What is waiting when the thread looks is one group: neighbours in a file go out in one `pwritev`, reported as
+    WRITTEN; then each file that any append of the group wants durable is synced once, reported as SYNC, after the
+    directory that names it if that is new. Completions of one file come in the order of submission, and files are
+    synced in the order of their handles. A file that nobody syncs is handed to the disk every
+    `early_write_back_bytes`, so that little dirty memory gathers.
 
-    The first operation that fails ends the work: it and everything after it completes with its errno, and nothing is tried
-    again, because after a failed sync nobody knows what is on disk. Calls do not block, except `close`.
+    The first operation that fails ends the work: it and everything after it completes with its errno, and nothing is
+    tried again, because after a failed sync nobody knows what is on disk. Calls do not block, except `close`.
     """
 
     FAILURE: int
@@ -263,7 +264,7 @@ class LogIo:
         """Make what was appended to a file before durable; completes as SYNC."""
 
     def close_handle(self, handle: int, token: object | None = None) -> None:
-        """Forget a file once everything before is done; completes as CLOSED. The handle is not to be used afterwards."""
+        """Forget a file once everything before is done; completes as CLOSED. The handle is not to be used again."""
 
     def submit(self) -> None:
         """Give everything asked for since the last call to the thread, as one group or a part of one."""
