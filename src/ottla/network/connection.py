@@ -15,6 +15,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.model.errors import InvalidInputError
@@ -57,33 +58,19 @@ class ConnectionHandler(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ConnectionServices:
     """What the connections of a listener share."""
 
-    __slots__ = ("clock", "config", "listener_name", "loop", "memory", "metrics", "on_closed", "throttle", "timer")
-
-    def __init__(
-        self,
-        *,
-        listener_name: str,
-        config: NetworkConfig,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
-        timer: Timer,
-        memory: RequestMemory,
-        metrics: NetworkMetrics,
-        throttle: LogThrottle,
-        on_closed: Callable[["Connection"], None],
-    ) -> None:
-        self.listener_name = listener_name
-        self.config = config
-        self.loop = loop
-        self.clock = clock
-        self.timer = timer
-        self.memory = memory
-        self.metrics = metrics
-        self.throttle = throttle
-        self.on_closed = on_closed
+    listener_name: str
+    config: NetworkConfig
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timer: Timer
+    memory: RequestMemory
+    metrics: NetworkMetrics
+    throttle: LogThrottle
+    on_closed: Callable[["Connection"], None]
 
 
 class Connection:

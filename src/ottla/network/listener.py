@@ -5,7 +5,6 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
-from functools import partial
 
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
@@ -202,7 +201,7 @@ class Listener:
 
     async def _read_ahead_in_thread(self, connection: Connection, piece: FileSlice) -> None:
         try:
-            await self._tasks.in_thread(partial(read_into_page_cache, piece.fd, piece.position, piece.size))
+            await self._tasks.in_thread(read_into_page_cache, piece.fd, piece.position, piece.size)
         except OSError as error:
             connection.close(f"a file could not be read: {error}")
         connection.on_read_ahead()
