@@ -96,6 +96,8 @@ def _configuration(files: DemoFiles) -> SparkConf:
             ("spark.driver.extraJavaOptions", f"{_SHORT_RUN} {logging}"),
             ("spark.local.dir", str(files.spark_scratch)),
             ("spark.sql.warehouse.dir", str(files.spark_scratch / "warehouse")),
+            # Over TCP, whatever program connects to a port of Spark's first is taken for Spark's own.
+            ("spark.python.unix.domain.socket.enabled", "true"),
             ("spark.ui.enabled", "false"),
             ("spark.ui.showConsoleProgress", "false"),
             ("spark.sql.session.timeZone", "UTC"),

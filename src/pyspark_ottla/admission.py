@@ -21,7 +21,7 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
     waiting = ranges_between(start, end)
     if sum(each.count for each in waiting) <= rows_max:
         return end
-    first = _in_proportion(dict.fromkeys(waiting, 1), min(rows_max, len(waiting)))
+    first = dict.fromkeys(waiting, 1 if rows_max >= len(waiting) else 0)
     rest = _in_proportion({each: each.count - first[each] for each in waiting}, rows_max - sum(first.values()))
     limited = {each.topic_partition: each.start + first[each] + rest[each] for each in waiting}
     return end | limited

@@ -5,9 +5,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_ottla.clients import client_for
+from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, deleted, report, truncated
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets
 from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, ranges_between, task_count
 from pyspark_ottla.options import OptionError
@@ -26,14 +26,14 @@ class OttlaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
-        ranges = self._ranges(client_for(self._options.connection))
+        ranges = self._ranges(reader_for(self._options.connection, self._options.isolation))
         return [*pack(ranges, task_count(ranges, self._options.tasks_max, self._options.tasks_min))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of one task's ranges."""
         yield from read_task(self._options, partition)
 
-    def _ranges(self, client: LogClient) -> list[OffsetRange]:
+    def _ranges(self, client: LogReader) -> list[OffsetRange]:
         assert self._options.ending is not None, "a batch has an end"
         subscribed = self._options.subscription.resolve(client).require_all()
         start = self._options.starting.resolve(client, subscribed.partitions)
@@ -61,6 +61,6 @@ def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
     """The records of one task, of a batch or of a micro-batch, as Arrow record batches."""
     # Spark makes up a partition of its own when a batch has none.
     if isinstance(partition, TaskRanges):
-        reader = RangeReader(client_for(options.connection), options.fetch)
+        reader = RangeReader(reader_for(options.connection, options.isolation), options.fetch)
         for each in partition.ranges:
             yield from reader.read(each)

@@ -6,8 +6,13 @@ task, an open connection, lives in the module.
 
 import os
 import threading
+from collections.abc import Iterable, Mapping
 
 from ottla.client.blocking import BlockingClient
+from ottla.client.cluster_metadata import TopicMetadata
+from ottla.client.fetch import FetchedBatches
+from ottla.client.offsets import IsolationLevel, ListedOffset
+from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.connection import Connection
 
 
@@ -20,6 +25,37 @@ class _Cache(threading.local):
 
 
 _cache = _Cache()
+
+
+class Reader:
+    """A client that sees the logs as one isolation level shows them: what is committed, or all there is."""
+
+    def __init__(self, client: BlockingClient, isolation: IsolationLevel) -> None:
+        self._client = client
+        self._isolation = isolation
+
+    def topics(self) -> dict[str, TopicMetadata]:
+        """All topics, asked for now."""
+        return self._client.topics()
+
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """These topics, asked for now. Raises TopicNotFoundError."""
+        return self._client.metadata(topics)
+
+    def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """The offsets at timestamps; the latest is the end of what this isolation level shows."""
+        return self._client.list_offsets(at, isolation=self._isolation)
+
+    def fetch_raw(self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchedBatches:
+        """Record batches from an offset on, and which of them belong to aborted transactions."""
+        return self._client.fetch_raw(
+            topic, partition, offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms, isolation=self._isolation
+        )
+
+
+def reader_for(connection: Connection, isolation: IsolationLevel) -> Reader:
+    """This thread's client for that cluster, reading at that isolation level."""
+    return Reader(client_for(connection), isolation)
 
 
 def client_for(connection: Connection) -> BlockingClient:

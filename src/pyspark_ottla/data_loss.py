@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ottla.client.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets
 from pyspark_ottla.position import look_up
 from pyspark_ottla.stream_offset import StreamOffset
@@ -32,7 +32,7 @@ class LogState:
     latest: Offsets
 
     @classmethod
-    def now(cls, client: LogClient, subscribed: Subscribed) -> "LogState":
+    def now(cls, client: LogReader, subscribed: Subscribed) -> "LogState":
         """Asked for now. The ends are asked for after the beginnings, so no log seems to end before it begins."""
         earliest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.EARLIEST)))
         latest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.LATEST)))

@@ -10,7 +10,7 @@ from ottla.client.errors import TopicNotFoundError
 from ottla.native import encode_arrow
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.rng import Rng, SystemRng
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogWriter
 from pyspark_ottla.options import does_not_exist
 from pyspark_ottla.write_columns import WriteColumns
 from pyspark_ottla.write_options import WriteOptions
@@ -32,7 +32,7 @@ class Delivery:
 
     def __init__(
         self,
-        client: LogClient,
+        client: LogWriter,
         options: WriteOptions,
         columns: WriteColumns,
         clock: Clock | None = None,

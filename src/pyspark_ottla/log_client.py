@@ -1,4 +1,4 @@
-"""What reading and writing ask of a client. `ottla.client.blocking.BlockingClient` is one; tests bring their own."""
+"""What reading and writing ask of a client. Tests bring their own."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -10,27 +10,33 @@ from ottla.client.produce import ProducedBatch
 from ottla.model.topic_partition import TopicPartition
 
 
-class LogClient(Protocol):
-    """The few calls to a cluster that a Spark job makes; each blocks until it is answered."""
+class LogReader(Protocol):
+    """What a read asks: `pyspark_ottla.clients.Reader` is one. Every call blocks until it is answered."""
 
     def topics(self) -> dict[str, TopicMetadata]:
         """All topics, asked for now."""
         ...
 
-    def metadata(self, topics: Iterable[str], *, refresh: bool = True) -> dict[str, TopicMetadata]:
-        """These topics. Raises TopicNotFoundError."""
+    def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """These topics, asked for now. Raises TopicNotFoundError."""
         ...
 
     def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         """The offsets at timestamps in milliseconds, or at the special points of `OffsetAt`."""
         ...
 
-    def fetch_raw(
-        self, topic: str, partition: int, offset: int, *, max_bytes: int = ..., max_wait_ms: int = ...
-    ) -> FetchedBatches:
-        """Record batches from an offset on."""
+    def fetch_raw(self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchedBatches:
+        """Record batches from an offset on. Raises OffsetOutOfRangeError and TopicNotFoundError."""
+        ...
+
+
+class LogWriter(Protocol):
+    """What a write asks: `ottla.client.blocking.BlockingClient` is one. Every call blocks until it is answered."""
+
+    def metadata(self, topics: Iterable[str], *, refresh: bool) -> dict[str, TopicMetadata]:
+        """These topics. Raises TopicNotFoundError."""
         ...
 
     def produce_raw(self, topic: str, partition: int, batches: bytes | bytearray | memoryview) -> ProducedBatch:
-        """Append record batches, acknowledged by all replicas."""
+        """Append record batches, acknowledged by all replicas in sync. Raises ClientError."""
         ...

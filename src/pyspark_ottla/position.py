@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.client.offsets import NO_OFFSET, OffsetAt
 from ottla.model.topic_partition import TopicPartition
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets, joined, offsets_from_json
 from pyspark_ottla.options import OptionError, Options
 
@@ -28,7 +28,7 @@ _EDGES = {"earliest": OffsetAt.EARLIEST, "latest": OffsetAt.LATEST}
 class Position(Protocol):
     """A rule that gives each partition an offset."""
 
-    def resolve(self, client: LogClient, partitions: Sequence[TopicPartition]) -> Offsets:
+    def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
         """One offset for each of the partitions. Raises OptionError when the rule does not fit them."""
         ...
 
@@ -39,7 +39,7 @@ class Edge:
 
     at: OffsetAt
 
-    def resolve(self, client: LogClient, partitions: Sequence[TopicPartition]) -> Offsets:
+    def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
         """The edge of each partition as it is now."""
         return look_up(client, dict.fromkeys(partitions, int(self.at)))
 
@@ -51,7 +51,7 @@ class GivenOffsets:
     offsets: Mapping[TopicPartition, int]
     option: str
 
-    def resolve(self, client: LogClient, partitions: Sequence[TopicPartition]) -> Offsets:
+    def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
         """The given numbers; -1 and -2 are looked up now."""
         _require_same(self.offsets, partitions, f"option {self.option}", "(-2 stands for earliest, -1 for latest)")
         edges = look_up(client, {each: offset for each, offset in self.offsets.items() if offset < 0})
@@ -67,7 +67,7 @@ class AtTime:
     or_latest: bool
     """Whether a partition without so young a record stands at its end; otherwise that is an error."""
 
-    def resolve(self, client: LogClient, partitions: Sequence[TopicPartition]) -> Offsets:
+    def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
         """The offsets that the broker finds for the timestamps."""
         if isinstance(self.timestamps, int):
             wanted = dict.fromkeys(partitions, self.timestamps)
@@ -101,7 +101,7 @@ def ending_position(options: Options) -> Position:
     return position
 
 
-def look_up(client: LogClient, at: Mapping[TopicPartition, int]) -> Offsets:
+def look_up(client: LogReader, at: Mapping[TopicPartition, int]) -> Offsets:
     """The offsets at timestamps or edges, asked for now; nothing is asked when there is nothing to ask."""
     return {each: listed.offset for each, listed in client.list_offsets(at).items()} if at else {}
 

@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from ottla.client.errors import OffsetOutOfRangeError, TopicNotFoundError
 from ottla.client.offsets import OffsetAt
-from ottla.native import decode_arrow, walk_batches
+from ottla.client.visible_batches import visible_spans, whole_batches
+from ottla.native import decode_arrow
 from ottla.native.errors import DecompressionLimitError
 from pyspark_ottla.data_loss import deleted, report
 from pyspark_ottla.fetch_size import FetchSize
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_range import OffsetRange
 from pyspark_ottla.position import look_up
 from pyspark_ottla.read_options import FetchOptions
@@ -30,7 +31,7 @@ class RangeReader:
     Memory is bounded by one answer of the broker (`max_bytes`, or one batch that is larger) and its decoded records.
     """
 
-    def __init__(self, client: LogClient, options: FetchOptions) -> None:
+    def __init__(self, client: LogReader, options: FetchOptions) -> None:
         self._client = client
         self._options = options
         self._schema = arrow_schema(include_headers=options.include_headers)
@@ -53,18 +54,17 @@ class RangeReader:
             except (OffsetOutOfRangeError, TopicNotFoundError):
                 offset = self._after_loss(wanted, offset)
                 continue
-            batches, consumed, reason = walk_batches(answer.records, check_crc=False)
-            if reason is not None:
-                raise reason
+            batches = whole_batches(answer.records)
             if not batches:
                 empty_answers += 1
                 if empty_answers > EMPTY_ANSWERS_MAX:
                     self._report(f"{wanted.topic_partition}: nothing comes from offset {offset} on")
                     return
                 continue
-            yield from self._decode(answer.records[:consumed], wanted, offset)
+            for span in visible_spans(answer, batches):
+                yield from self._decode(span, wanted, offset)
             next_offset = batches[-1].last_offset + 1
-            size.learn(next_offset - offset, consumed)
+            size.learn(next_offset - offset, batches[-1].position + batches[-1].size)
             offset, empty_answers = next_offset, 0
 
     def _decode(self, records: memoryview, wanted: OffsetRange, offset: int) -> Iterator[Any]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.client.offsets import OffsetAt
+from ottla.client.offsets import IsolationLevel, OffsetAt
 from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
 from pyspark_ottla.options import OptionError, Options
 from pyspark_ottla.position import (
@@ -69,6 +69,7 @@ class ReadOptions:
     """All that a read was told. A value that can be pickled: it goes to the executors."""
 
     connection: Connection
+    isolation: IsolationLevel
     subscription: Subscription
     starting: Position
     ending: Position | None
@@ -83,11 +84,11 @@ class ReadOptions:
         """Read from what the user gave. Raises OptionError."""
         options = Options(given, READ_OPTIONS)
         _refuse(options, ENDING_OPTIONS if streaming else _STREAM_ONLY, "a batch" if streaming else "a stream")
-        options.require("kafka.isolation.level", ("read_uncommitted",))
         tasks_min = options.integer("minPartitions", 1)
         default = OffsetAt.LATEST if streaming else OffsetAt.EARLIEST
         return cls(
             connection=Connection.of(options),
+            isolation=_isolation(options),
             subscription=subscription_of(options),
             starting=starting_position(options, default=default, streaming=streaming),
             ending=None if streaming else ending_position(options),
@@ -106,6 +107,11 @@ def includes_headers(given: Mapping[str, str]) -> bool:
 def available_cores() -> int:
     """The cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _isolation(options: Options) -> IsolationLevel:
+    levels = {level.name.lower(): level for level in IsolationLevel}
+    return levels[options.choice("kafka.isolation.level", levels, "read_uncommitted")]
 
 
 def _fetch(options: Options) -> FetchOptions:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 from ottla.runtime.clock import Clock, SystemClock
 from pyspark_ottla.admission import limit_rows
 from pyspark_ottla.batch_reader import read_task
-from pyspark_ottla.clients import client_for
+from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, report, resume
 from pyspark_ottla.offset_json import Offsets, joined
 from pyspark_ottla.offset_range import pack, ranges_between, task_count
@@ -38,7 +38,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a query without a checkpoint starts. Raises OptionError when a topic does not exist."""
-        client = client_for(self._options.connection)
+        client = reader_for(self._options.connection, self._options.isolation)
         subscribed = self._options.subscription.resolve(client).require_all()
         starting = self._options.starting.resolve(client, subscribed.partitions)
         return StreamOffset(starting, subscribed.topic_ids).to_json()
@@ -94,7 +94,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return OttlaStreamReader, (self._options,)
 
     def _state(self) -> LogState:
-        client = client_for(self._options.connection)
+        client = reader_for(self._options.connection, self._options.isolation)
         return LogState.now(client, self._options.subscription.resolve(client))
 
     def _up_to_target(self, latest: Offsets) -> Offsets:

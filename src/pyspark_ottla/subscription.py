@@ -9,7 +9,7 @@ from uuid import UUID
 from ottla.client.cluster_metadata import TopicMetadata
 from ottla.client.errors import TopicNotFoundError
 from ottla.model.topic_partition import TopicPartition
-from pyspark_ottla.log_client import LogClient
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.options import OptionError, Options, does_not_exist
 
 SUBSCRIPTION_OPTIONS = ("subscribe", "subscribePattern", "assign")
@@ -34,7 +34,7 @@ class Subscribed:
 class Subscription(Protocol):
     """A rule that says which partitions are read; it is applied anew at each trigger, so new partitions are found."""
 
-    def resolve(self, client: LogClient) -> Subscribed:
+    def resolve(self, client: LogReader) -> Subscribed:
         """The partitions that exist now."""
         ...
 
@@ -45,7 +45,7 @@ class Topics:
 
     names: tuple[str, ...]
 
-    def resolve(self, client: LogClient) -> Subscribed:
+    def resolve(self, client: LogReader) -> Subscribed:
         """The partitions of those of the topics that exist."""
         found, missing = _look_up(client, self.names)
         return _all_partitions(found, missing)
@@ -57,7 +57,7 @@ class TopicPattern:
 
     pattern: str
 
-    def resolve(self, client: LogClient) -> Subscribed:
+    def resolve(self, client: LogReader) -> Subscribed:
         """The partitions of the topics that match now."""
         matches = re.compile(self.pattern).fullmatch
         return _all_partitions(
@@ -71,7 +71,7 @@ class Partitions:
 
     partitions: tuple[TopicPartition, ...]
 
-    def resolve(self, client: LogClient) -> Subscribed:
+    def resolve(self, client: LogReader) -> Subscribed:
         """Those of the partitions that exist."""
         found, missing = _look_up(client, dict.fromkeys(each.topic for each in self.partitions))
         there = {each for topic in found for each in _partitions(topic)}
@@ -115,7 +115,7 @@ def _assigned(options: Options) -> tuple[TopicPartition, ...]:
     return tuple(partitions)
 
 
-def _look_up(client: LogClient, names: Iterable[str]) -> tuple[list[TopicMetadata], tuple[str, ...]]:
+def _look_up(client: LogReader, names: Iterable[str]) -> tuple[list[TopicMetadata], tuple[str, ...]]:
     found, missing = [], []
     for name in names:
         try:

@@ -1,0 +1,32 @@
+"""One client per cluster, thread and process."""
+
+import os
+import threading
+
+from pyspark_ottla.clients import client_for
+from pyspark_ottla.connection import Connection
+
+A, B = Connection("a:1"), Connection("b:1")
+
+
+def test_the_tasks_of_one_worker_share_a_client():
+    assert client_for(A) is client_for(Connection("a:1"))
+
+
+def test_another_cluster_or_other_settings_have_another_client():
+    assert client_for(A) is not client_for(B)
+    assert client_for(A) is not client_for(Connection("a:1", (("client_id", "x"),)))
+
+
+def test_another_thread_has_another_client():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(client_for(A)))
+    thread.start()
+    thread.join()
+    assert found[0] is not client_for(A)
+
+
+def test_a_forked_worker_does_not_use_the_sockets_of_its_parent(monkeypatch):
+    before = client_for(A)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert client_for(A) is not before
