@@ -30,7 +30,8 @@ from rich.table import Table
 
 from ottla.network import output_queue
 from ottla.network.config import NetworkConfig
-from ottla.network.connection import Connection, ConnectionHandler, ResponseSlot
+from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.file_slice import FileSlice
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer

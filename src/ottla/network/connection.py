@@ -10,29 +10,22 @@ It stops reading
 - for good when it drains.
 """
 
-import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
 
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
-from ottla.network.config import NetworkConfig
+from ottla.network.connection_handler import ConnectionHandler
+from ottla.network.connection_services import ConnectionServices
 from ottla.network.frame_reader import FrameReader
-from ottla.network.metrics import NetworkMetrics
+from ottla.network.idle_watch import IdleWatch
 from ottla.network.output_queue import OutputQueue, ReadAhead
-from ottla.network.receive_buffer import ReceiveBuffer
-from ottla.network.request_memory import RequestMemory
 from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
-from ottla.runtime.clock import Clock
-from ottla.runtime.log_throttle import LogThrottle
-from ottla.runtime.timer import Timer
-from ottla.runtime.timing_wheel import TimerTask
+from ottla.network.socket_watch import SocketWatch
 
-__all__ = ["Connection", "ConnectionHandler", "ConnectionServices", "Part", "ResponseSlot"]
+__all__ = ["Connection", "ResponseSlot"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,56 +35,22 @@ _LOST = frozenset(
 """How the operating system says that the peer or the way to it is gone, which is no news."""
 
 
-class ConnectionHandler(Protocol):
-    """What a gateway gives for each connection. Called from the event loop, never after `on_close`."""
-
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        """A request has arrived. `frame` is writable, without the 4-byte length, and valid until the return unless
-        `lease` is retained. `slot` is to be filled once, now or later.
-
-        InvalidInputError closes the connection with one line in the log, any other exception with its traceback.
-        """
-        ...
-
-    def on_close(self) -> None:
-        """The connection is closed, by whomever. Called once; slots that are filled later are ignored."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class ConnectionServices:
-    """What the connections of a listener share."""
-
-    listener_name: str
-    config: NetworkConfig
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    timer: Timer
-    memory: RequestMemory
-    metrics: NetworkMetrics
-    throttle: LogThrottle
-    on_closed: Callable[["Connection"], None]
-
-
 class Connection:
     """A client's connection. Belongs to the event loop."""
 
     __slots__ = (
-        "_fd",
         "_handler",
-        "_idle_task",
+        "_idle",
         "_is_draining",
         "_is_flush_scheduled",
         "_is_paused",
         "_is_pumping",
-        "_is_reading",
-        "_is_writing",
-        "_moved_ms",
         "_output",
         "_reader",
         "_responses",
         "_services",
         "_socket",
+        "_watch",
         "is_closed",
         "local",
         "peer",
@@ -99,20 +58,23 @@ class Connection:
 
     def __init__(self, sock: socket.socket, peer: Address, services: ConnectionServices, read_ahead: ReadAhead) -> None:
         self._socket = sock
-        self._fd = sock.fileno()
         self._services = services
         self._reader = FrameReader(services.memory, self, services.config.socket_request_max_bytes)
         self._responses = ResponseQueue(self._on_response)
         self._output = OutputQueue(read_ahead)
         self._handler: ConnectionHandler | None = None
-        self._is_reading = False
-        self._is_writing = False
         self._is_paused = False
         self._is_draining = False
         self._is_pumping = False
         self._is_flush_scheduled = False
-        self._moved_ms = services.clock.monotonic_ms()
-        self._idle_task: TimerTask | None = None
+        self._watch = SocketWatch(services.loop, sock.fileno(), self._on_readable, self._on_writable)
+        self._idle = IdleWatch(
+            services.clock,
+            services.timer,
+            services.config.connections_max_idle_ms,
+            is_peers_turn=self._is_peers_turn,
+            on_idle=self._on_idle,
+        )
         self.is_closed = False
         self.peer = peer
         """Where the client is."""
@@ -140,13 +102,13 @@ class Connection:
     @property
     def is_reading(self) -> bool:
         """Whether it waits for requests: not closed, draining, paused or out of memory."""
-        return self._is_reading
+        return self._watch.is_reading
 
     def start(self, handler: ConnectionHandler) -> None:
         """Begin to read; `handler` gets the frames."""
         self._handler = handler
-        self._watch_idle(self._services.config.connections_max_idle_ms)
-        self._read_on()
+        self._idle.start()
+        self._watch.read(True)
 
     def close(self, reason: str = "") -> None:
         """Close now. Unsent responses are dropped. A reason is logged with the peer's address, within limits."""
@@ -155,12 +117,9 @@ class Connection:
         self.is_closed = True
         if reason:
             self._services.throttle.warning("closed the connection of %s to %s: %s", self.peer, self.local, reason)
-        self._read_off()
-        self._write_off()
+        self._watch.close()
         self._socket.close()
-        if self._idle_task is not None:
-            self._idle_task.cancel()
-            self._idle_task = None
+        self._idle.close()
         self._responses.clear()
         self._services.metrics.out_bytes -= self._output.memory_bytes
         self._output.clear()
@@ -178,7 +137,7 @@ class Connection:
         if self.is_closed or self._is_draining:
             return
         self._is_draining = True
-        self._read_off()
+        self._watch.read(False)
         self._schedule_flush()
 
     # The socket has something to read.
@@ -187,7 +146,7 @@ class Connection:
         reader = self._reader
         window = reader.window()
         if window is None:
-            self._read_off()
+            self._watch.read(False)
             return
         try:
             count = self._socket.recv_into(window)
@@ -200,10 +159,9 @@ class Connection:
         if not count:
             self.close()
             return
-        services = self._services
-        services.metrics.bytes_in += count
+        self._services.metrics.bytes_in += count
         if not self._output:
-            self._moved_ms = services.clock.monotonic_ms()
+            self._idle.moved()
         reader.received(count)
         self._pump()
 
@@ -211,13 +169,13 @@ class Connection:
         """There may be memory for requests again."""
         if self.is_closed or self._is_draining or self._is_paused:
             return
-        self._read_on()
-        self._moved_ms = self._services.clock.monotonic_ms()
+        self._watch.read(True)
+        self._idle.moved()
         self._on_readable()
 
     def close_for_memory(self, stalled_ms: int) -> None:
         """Others need the memory of the request that the peer does not complete."""
-        if self._is_reading:
+        if self._watch.is_reading:
             self.close(f"it sent nothing of the rest of its request for {stalled_ms} ms while others waited for memory")
 
     # Frames to the handler, responses to the socket.
@@ -237,9 +195,9 @@ class Connection:
             return
         self._reader.settle(is_paused=self._is_paused)
         if self._is_paused:
-            self._read_off()
+            self._watch.read(False)
         elif not self._is_draining:
-            self._read_on()
+            self._watch.read(True)
         self._close_if_drained()
 
     def _dispatch(self) -> bool:
@@ -282,7 +240,7 @@ class Connection:
         self._is_flush_scheduled = False
         if self.is_closed:
             return
-        if not self._is_writing:
+        if not self._watch.is_writing:
             self._write()
         self._after_write()
 
@@ -321,11 +279,11 @@ class Connection:
                 self._lose(lost)
                 return
             if output.sent_bytes != sent_before:
-                self._moved_ms = self._services.clock.monotonic_ms()
+                self._idle.moved()
         if output and not output.is_waiting_for_disk:
-            self._write_on()
+            self._watch.write(True)
         else:
-            self._write_off()
+            self._watch.write(False)
 
     # Back-pressure.
 
@@ -344,45 +302,16 @@ class Connection:
         if self._is_draining and not self._responses.slots and not self._output:
             self.close()
 
-    # What the loop watches.
-
-    def _read_on(self) -> None:
-        if not self._is_reading:
-            self._is_reading = True
-            self._services.loop.add_reader(self._fd, self._on_readable)
-
-    def _read_off(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self._services.loop.remove_reader(self._fd)
-
-    def _write_on(self) -> None:
-        if not self._is_writing:
-            self._is_writing = True
-            self._services.loop.add_writer(self._fd, self._on_writable)
-
-    def _write_off(self) -> None:
-        if self._is_writing:
-            self._is_writing = False
-            self._services.loop.remove_writer(self._fd)
-
     # The end.
 
     def _lose(self, error: OSError) -> None:
         self.close("" if error.errno in _LOST else error.strerror or str(error))
 
-    def _watch_idle(self, delay_ms: int) -> None:
-        if delay_ms >= 0:
-            self._idle_task = self._services.timer.schedule(delay_ms, self._check_idle)
+    def _is_peers_turn(self) -> bool:
+        """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk."""
+        if self._output:
+            return not self._output.is_waiting_for_disk
+        return self._watch.is_reading and not self._responses.slots
 
-    def _check_idle(self) -> None:
-        """Close when nothing has moved for the idle time; otherwise look again when that could be so."""
-        now_ms = self._services.clock.monotonic_ms()
-        is_our_turn = not self._output and (bool(self._responses.slots) or not self._is_reading)
-        if is_our_turn or self._output.is_waiting_for_disk:
-            self._moved_ms = now_ms
-        left_ms = self._moved_ms + self._services.config.connections_max_idle_ms - now_ms
-        if left_ms > 0:
-            self._watch_idle(left_ms)
-            return
+    def _on_idle(self) -> None:
         self.close("it did not read its responses" if self._output else "")

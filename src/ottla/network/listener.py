@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
-from ottla.network.connection import Connection, ConnectionHandler, ConnectionServices
+from ottla.network.connection import Connection
+from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.network.connection_services import ConnectionServices
 from ottla.network.file_slice import FileSlice
 from ottla.network.file_transfer import read_into_page_cache
 from ottla.network.listening_socket import open_listening_sockets

@@ -1,0 +1,33 @@
+"""What the connections of a listener share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from ottla.network.config import NetworkConfig
+    from ottla.network.connection import Connection
+    from ottla.network.metrics import NetworkMetrics
+    from ottla.network.request_memory import RequestMemory
+    from ottla.runtime.clock import Clock
+    from ottla.runtime.log_throttle import LogThrottle
+    from ottla.runtime.timer import Timer
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ConnectionServices:
+    """The limits, the doors and the counters, and whom to tell of the end of a connection."""
+
+    listener_name: str
+    config: NetworkConfig
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timer: Timer
+    memory: RequestMemory
+    metrics: NetworkMetrics
+    throttle: LogThrottle
+    on_closed: Callable[[Connection], None]
