@@ -141,10 +141,10 @@ _NETWORK: Final = (
     _setting(
         "socket.send.buffer.bytes",
         _INT,
-        "-1",
+        "102400",
         Range(-1),
         _HIGH,
-        "SO_SNDBUF of connections; -1 leaves it to the operating system, which adapts it.",
+        "SO_SNDBUF of connections; -1 leaves it to the operating system, which adapts it to a long way.",
     ),
 )
 

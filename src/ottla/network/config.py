@@ -27,7 +27,7 @@ class NetworkConfig:
     """Connections at a time. More are closed as they come."""
 
     max_connections_per_ip: int = 2_147_483_647
-    """Connections at a time from one address. More are closed as they come."""
+    """Connections at a time from one address. More are closed as they come; with 0, all."""
 
     socket_send_buffer_bytes: int = 100 * KIB
     """SO_SNDBUF; -1 leaves it to the operating system, which makes it as large as a long way needs. Apache Kafka's
@@ -59,7 +59,6 @@ class NetworkConfig:
         for name in (
             "socket_request_max_bytes",
             "max_connections",
-            "max_connections_per_ip",
             "socket_listen_backlog_size",
             "in_flight_requests_max",
             "out_bytes_max",
@@ -68,6 +67,8 @@ class NetworkConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.max_connections_per_ip < 0:
+            raise ValueError(f"max_connections_per_ip must not be negative, but is {self.max_connections_per_ip}")
         for name in ("connections_max_idle_ms", "socket_send_buffer_bytes", "socket_receive_buffer_bytes"):
             if getattr(self, name) < 1 and getattr(self, name) != -1:
                 raise ValueError(f"{name} must be at least 1, or -1, not {getattr(self, name)}")
