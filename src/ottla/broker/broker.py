@@ -10,6 +10,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.broker_settings import BrokerSettings
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
+from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
@@ -26,6 +27,7 @@ class Broker:
     timer: Timer
     tasks: Tasks
     replicas: ReplicaManager
+    produce_deadlines: Deadlines
     fetch_purgatory: Purgatory
     fetch_max_bytes: int
     """The largest answer to a fetch, whatever the reader allows (`fetch.max.bytes`)."""

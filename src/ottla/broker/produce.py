@@ -5,21 +5,19 @@ decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the r
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.model.error_code import ErrorCode
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import Partition, WritableBuffer
-from ottla.runtime.timer import Timer
-from ottla.runtime.timing_wheel import TimerTask
+from ottla.runtime.deadlines import Deadlines
 
 OnProduced = Callable[[list[AppendAck]], None]
 
 _TIMED_OUT = AppendAck(ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionWrite:
+class PartitionWrite(NamedTuple):
     """The records for one partition, or why they cannot be written."""
 
     partition: Partition | None
@@ -30,16 +28,15 @@ class PartitionWrite:
 class Production:
     """One produce request on its way: counts what is undecided and answers when nothing is."""
 
-    __slots__ = ("_acks", "_on_produced", "_timeout", "_undecided")
+    __slots__ = ("_acks", "_on_produced", "_undecided")
 
     def __init__(self, count: int, on_produced: OnProduced) -> None:
         self._acks: list[AppendAck | None] = [None] * count
         self._undecided = count
         self._on_produced: OnProduced | None = on_produced
-        self._timeout: TimerTask | None = None
 
     @property
-    def is_answered(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the producer has its answer."""
         return self._on_produced is None
 
@@ -52,17 +49,14 @@ class Production:
         if self._undecided == 0:
             self._answer()
 
-    def start_timer(self, timer: Timer, timeout_ms: int) -> None:
-        """Answer at the latest in `timeout_ms`."""
-        self._timeout = timer.schedule(timeout_ms, self._answer)
+    def expire(self) -> None:
+        """The producer's time is up: answer with what is decided."""
+        if self._on_produced is not None:
+            self._answer()
 
     def _answer(self) -> None:
         on_produced, self._on_produced = self._on_produced, None
-        if on_produced is None:
-            return
-        timeout, self._timeout = self._timeout, None
-        if timeout is not None:
-            timeout.cancel()
+        assert on_produced is not None
         on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
 
 
@@ -71,7 +65,7 @@ def produce(
     *,
     acks: int,
     timeout_ms: int,
-    timer: Timer,
+    deadlines: Deadlines,
     on_buffer_free: Callable[[], None],
     on_produced: OnProduced,
 ) -> None:
@@ -92,5 +86,5 @@ def produce(
         write.partition.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
     if not writes:
         on_produced([])
-    elif not production.is_answered:
-        production.start_timer(timer, timeout_ms)
+    elif not production.is_over:
+        deadlines.add(production, timeout_ms)

@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.model.error_code import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class AppendAck:
+class AppendAck(NamedTuple):
     """The outcome of one append to one partition.
 
     `base_offset` is the offset of the first record, -1 after an error. `log_append_time_ms` is -1 unless the topic

@@ -27,6 +27,7 @@ from ottla.network.connection import Connection
 from ottla.network.listener import Listener
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
+from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
@@ -95,6 +96,7 @@ class Server:
             timer=doors.timer,
             tasks=doors.tasks,
             replicas=self._replicas,
+            produce_deadlines=Deadlines(doors.clock, doors.timer),
             fetch_purgatory=self._fetch_purgatory,
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
             topics=TopicService(self._controller, settings),

@@ -5,6 +5,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, ACKS_NONE, Partition
+from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.timer import ManualTimer
 from tests.unit.replication.conftest import Appended
 
@@ -20,6 +21,7 @@ class Producing:
 
     def __init__(self) -> None:
         self.timer = ManualTimer()
+        self.deadlines = Deadlines(self.timer.clock, self.timer)
         self.answers: list[list[AppendAck]] = []
         self.freed = 0
 
@@ -31,7 +33,7 @@ class Producing:
             writes,
             acks=acks,
             timeout_ms=1000,
-            timer=self.timer,
+            deadlines=self.deadlines,
             on_buffer_free=self.free,
             on_produced=self.answers.append,
         )
@@ -57,7 +59,7 @@ async def test_a_request_is_answered_once_when_its_last_partition_is_decided(new
         [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
     ]
     assert producing.freed == 2
-    assert len(producing.timer) == 0
+    assert len(producing.deadlines) == 0
 
 
 async def test_a_refused_partition_does_not_stop_the_others(new_partition: New) -> None:

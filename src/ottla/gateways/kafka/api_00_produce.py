@@ -18,7 +18,6 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -57,7 +56,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         writes,
         acks=acks,
         timeout_ms=max(0, request.timeout_ms),
-        timer=ctx.broker.timer,
+        deadlines=ctx.broker.produce_deadlines,
         on_buffer_free=lease.release,
         on_produced=on_produced,
     )
@@ -116,7 +115,6 @@ def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Se
                     log_append_time_ms=ack.log_append_time_ms,
                     log_start_offset=ack.log_start_offset,
                     error_message=ack.message if ack.error is not ErrorCode.NONE else None,
-                    current_leader=LeaderIdAndEpoch(),
                 )
             )
         topics.append(
