@@ -124,16 +124,26 @@ class AioMember:
             await consumer.start()
             return consumer
 
-        self.consumer = self._run(start())
+        # It has joined when `start` returns, which takes the others' being polled meanwhile.
+        self._started = asyncio.run_coroutine_threadsafe(start(), self.loop)
+
+    @property
+    def consumer(self) -> AIOKafkaConsumer:
+        """The consumer, once it has joined."""
+        return self._started.result(PATIENCE_S)
 
     def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
 
     def poll(self) -> list[bytes]:
+        if not self._started.done():
+            return []
         batches = self._run(self.consumer.getmany(timeout_ms=100))
         return [record.value for records in batches.values() for record in records]
 
     def assignment(self) -> set[int]:
+        if not self._started.done():
+            return set()
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self) -> None:
