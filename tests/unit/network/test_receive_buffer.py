@@ -1,3 +1,5 @@
+import sys
+
 """Leases and the pool: no buffer is lent twice, none is lost, and not too many are kept."""
 
 import pytest
@@ -48,12 +50,12 @@ def test_a_buffer_of_an_odd_size_is_not_kept():
     assert (pool.in_use_bytes, pool.free_bytes) == (0, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are moved by Linux only; elsewhere the bytes are copied")
 def test_an_unpooled_buffer_grows_and_keeps_what_is_in_it():
     pool = BufferPool()
     buffer = pool.take(2 * MIB)
     buffer.view[:5] = b"hello"
-    if not buffer.grow(30 * MIB):
-        pytest.skip("this system cannot move pages")
+    assert buffer.grow(30 * MIB)
     assert bytes(buffer.view[:5]) == b"hello"
     buffer.view[-1] = 7
     assert pool.in_use_bytes == buffer.capacity == 30 * MIB

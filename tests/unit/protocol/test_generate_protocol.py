@@ -1,6 +1,5 @@
 """The generator of the message classes."""
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -56,8 +55,6 @@ def test_a_module_without_a_table_is_noticed_and_removed(package: Path) -> None:
 
 
 def test_what_is_written_is_in_the_format_of_the_project() -> None:
-    if importlib.util.find_spec("ruff") is None:
-        pytest.skip("ruff is not installed")
     result = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--check", Path(ottla.protocol.__file__).parent],
         capture_output=True,
