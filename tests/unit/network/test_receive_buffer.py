@@ -1,6 +1,6 @@
-import sys
-
 """Leases and the pool: no buffer is lent twice, none is lost, and not too many are kept."""
+
+import sys
 
 import pytest
 
