@@ -36,7 +36,7 @@ class Broker(AbstractContextManager["Broker"]):
                 text=True,
                 # Ctrl-C reaches the whole foreground group; the broker is to be stopped by us, after its clients.
                 start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - no other thread runs yet
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - it takes no lock
             )
         assert self._process.stdout is not None
         ready = _READY.search(self._process.stdout.readline())

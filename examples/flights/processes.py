@@ -7,21 +7,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_LINUX = sys.platform == "linux"
+# Looked up before there are children: between fork and exec there is no more than the call.
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
     """Make processes whose parent ends our own children, so that `end_all_children` finds them. Linux only."""
-    if _LINUX:
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent() -> None:
     """For a child, between fork and exec: be terminated when the thread that forked it ends, even by SIGKILL."""
-    if _LINUX:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def end_all_children() -> None:

@@ -1,6 +1,6 @@
 """Progress bars, one for each step of the demo."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,6 @@ class Step:
             query.awaitTermination()
 
 
-def batches(query: StreamingQuery) -> list[dict[str, Any]]:
+def batches(query: StreamingQuery) -> list[Mapping[str, Any]]:
     """What Spark tells about the micro-batches of a query so far."""
-    return [dict(progress) for progress in query.recentProgress]
+    return [*query.recentProgress]

@@ -43,7 +43,7 @@ class Report:
         table.add_row("into the broker", f"{self.produced_seconds:.1f} s, {self.produced_events_rate:,} events/s")
         table.add_row(
             "through Spark",
-            f"{self.read_seconds:.1f} s, {self.read_rows_rate:,} rows/s, {self.micro_batches} micro-batches",
+            f"{self.read_seconds:.1f} s, {self.read_rows_rate:,} rows/s in 2 queries, {self.micro_batches} batches",
         )
         table.add_row("windows", f"{self.windows:,} of one carrier and hour, {self.late_rows_dropped:,} rows too late")
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.dead_letters.items())

@@ -46,9 +46,10 @@ _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 class FetchOptions:
     """How a task fetches, and what it hands to Spark at once."""
 
-    max_bytes: int = 16 * 1024 * 1024
+    max_bytes: int = 4 * 1024 * 1024
+    """An answer of this size still lies in the cache when it is decoded: four times as much is a third slower."""
     max_wait_ms: int = 500
-    batch_rows: int = 50_000
+    batch_rows: int = 10_000
     batch_bytes: int = 16 * 1024 * 1024
     include_headers: bool = False
     fail_on_data_loss: bool = True
