@@ -8,6 +8,8 @@ from ottla.model.errors import ApiError
 from ottla.native import build_batch, decode_records
 from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Partition
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_io import WRITTEN
+from ottla.storage.log_segments import LogEnd
 from tests.unit.replication.conftest import Appended
 
 New = Callable[..., object]
@@ -51,6 +53,19 @@ async def test_acks_all_is_answered_when_the_high_watermark_has_passed(
     assert partition.unacknowledged_count == 0
     if flush_before_ack:
         assert partition.log.flushed_end_offset == 3
+
+
+@pytest.mark.parametrize(("flush_before_ack", "high_watermark"), [(True, 0), (False, 3)])
+async def test_what_is_written_and_not_on_disk_is_committed_only_when_nobody_asked_for_the_disk(
+    new_partition: New, flush_before_ack: bool, high_watermark: int
+) -> None:
+    partition = await new_partition(flush_before_ack=flush_before_ack)  # type: ignore[misc]
+    records = batch(3)
+    appended = append(partition, records, ACKS_LEADER)
+    partition.log.advance(WRITTEN, LogEnd(3, len(records)))
+    partition.log.report_progress()
+    assert partition.high_watermark == high_watermark
+    await appended.ack
 
 
 async def test_nobody_reads_above_the_high_watermark(new_partition: New) -> None:
