@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test check bench docs clean
+.PHONY: setup run test conformance check bench docs clean
 
 setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
 
@@ -12,7 +12,10 @@ run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark p
 	@$(BIN)/python -m examples.flights
 
 test: $(STAMP)/dev ## Run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not peer and not long"
+
+conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
+	@$(BIN)/python -m pytest tests/conformance
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check
