@@ -84,6 +84,7 @@ def _maven(name: str, goal: list[str]) -> None:
     for _ in range(TRIES):
         done = subprocess.run(
             ["mvn", "--quiet", "--batch-mode", *goal],
+            check=False,
             cwd=PEERS,
             stdin=subprocess.DEVNULL,
             capture_output=True,
