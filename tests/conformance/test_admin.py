@@ -75,7 +75,9 @@ async def aio_client(broker: BrokerProcess) -> AsyncIterator[AIOKafkaAdminClient
     await client.close()
 
 
+@pytest.mark.proves(client="confluent-kafka")
 class TestConfluent:
+    @pytest.mark.proves(feature="admin: topics")
     def test_a_topic_lives_from_creation_to_deletion(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 3, 1)]))
@@ -91,6 +93,7 @@ class TestConfluent:
         only(confluent.delete_topics([name]))
         assert name not in confluent.list_topics(timeout=WAIT_S).topics
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_a_topic_made_again_has_another_id(self, confluent):
         name = fresh_name()
         ids = []
@@ -102,6 +105,7 @@ class TestConfluent:
         assert ids[0] != ids[1]
         assert (0, 0) not in ids
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_defaults_are_the_brokers(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name)]))
@@ -119,12 +123,14 @@ class TestConfluent:
             (NewTopic("admin-refused", 1, 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG),
         ],
     )
+    @pytest.mark.proves(feature="admin: topics")
     def test_what_cannot_be_is_refused_with_a_reason(self, confluent, topic, code):
         error = refused(lambda: only(confluent.create_topics([topic])))
         assert error.code() == code
         assert error.str()
         assert "admin-refused" not in confluent.list_topics(timeout=WAIT_S).topics
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_a_topic_is_made_once_and_deleted_once(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 1, 1)]))
@@ -134,6 +140,7 @@ class TestConfluent:
         gone = refused(lambda: only(confluent.delete_topics([name])))
         assert gone.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_partitions_are_only_added(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 2, 1)]))
@@ -141,11 +148,13 @@ class TestConfluent:
             error = refused(lambda count=count: only(confluent.create_partitions([NewPartitions(name, count)])))
             assert error.code() == KafkaError.INVALID_PARTITIONS
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_only_checking_changes_nothing(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 2, 1)], validate_only=True))
         assert name not in confluent.list_topics(timeout=WAIT_S).topics
 
+    @pytest.mark.proves(feature="admin: settings")
     def test_settings_are_set_described_and_taken_back(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "5000"})]))
@@ -176,18 +185,21 @@ class TestConfluent:
         assert error.code() == KafkaError.INVALID_CONFIG
         assert "no.such" in error.str()
 
+    @pytest.mark.proves(feature="admin: settings")
     def test_a_broker_describes_itself(self, confluent):
         entries = only(confluent.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))
         assert entries["log.flush.before.ack"].value == "true"
         assert entries["num.partitions"].is_read_only
         assert not entries["log.retention.ms"].is_read_only
 
+    @pytest.mark.proves(feature="admin: cluster")
     def test_the_cluster_is_the_broker_at_the_address_we_came_by(self, confluent, broker):
         cluster = confluent.describe_cluster().result(WAIT_S)
         assert cluster.cluster_id == confluent.list_topics(timeout=WAIT_S).cluster_id
         assert cluster.controller.id == 1
         assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [broker.bootstrap]
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_ten_topics_in_one_request_are_answered_one_by_one(self, confluent):
         names = [fresh_name() for _ in range(10)]
         futures = confluent.create_topics([NewTopic(name, 1, 1) for name in [*names, "bad name"]])
@@ -199,7 +211,9 @@ class TestConfluent:
         assert not set(names) & set(confluent.list_topics(timeout=WAIT_S).topics)
 
 
+@pytest.mark.proves(client="kafka-python")
 class TestKafkaPython:
+    @pytest.mark.proves(feature="admin: topics")
     def test_a_topic_lives_from_creation_to_deletion(self, python):
         name = fresh_name()
         (created,) = python.create_topics([PythonNewTopic(name, 3, 1, topic_configs={"retention.ms": "5000"})])[
@@ -219,6 +233,7 @@ class TestKafkaPython:
         with pytest.raises(UnknownTopicOrPartitionError):
             python.delete_topics([name])
 
+    @pytest.mark.proves(feature="admin: settings")
     def test_settings_are_changed_and_described_with_their_synonyms(self, python):
         name = fresh_name()
         python.create_topics([PythonNewTopic(name, 1, 1)])
@@ -238,6 +253,7 @@ class TestKafkaPython:
             ("log.retention.hours", "DEFAULT_CONFIG"),
         ]
 
+    @pytest.mark.proves(feature="admin: topics")
     def test_partitions_are_described_page_by_page(self, python):
         name = fresh_name()
         (created,) = python.create_topics([PythonNewTopic(name, 7, 1)])["topics"]
@@ -247,13 +263,16 @@ class TestKafkaPython:
         assert [each["partition_index"] for each in topic["partitions"]] == [0, 1, 2]
         assert (answer["next_cursor"]["topic_name"], answer["next_cursor"]["partition_index"]) == (name, 3)
 
+    @pytest.mark.proves(feature="admin: cluster")
     def test_the_cluster_is_described(self, python, broker):
         cluster = python.describe_cluster()
         assert cluster["controller_id"] == 1
         assert [f"{each['host']}:{each['port']}" for each in cluster["brokers"]] == [broker.bootstrap]
 
 
+@pytest.mark.proves(client="aiokafka")
 class TestAioKafka:
+    @pytest.mark.proves(feature="admin: topics")
     async def test_a_topic_lives_from_creation_to_deletion(self, broker):
         name = fresh_name()
         async with aio_client(broker) as client:
@@ -271,6 +290,7 @@ class TestAioKafka:
             assert [code for _, code in deleted.topic_error_codes] == [0]
             assert name not in await client.list_topics()
 
+    @pytest.mark.proves(feature="admin: cluster")
     async def test_the_cluster_is_described(self, broker):
         async with aio_client(broker) as client:
             cluster = await client.describe_cluster()

@@ -32,11 +32,20 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPro
 
 
 MEMBERS = pytest.mark.parametrize(
-    "make", [ConfluentMember, PythonMember, AioMember], ids=["confluent", "kafka-python", "aiokafka"]
+    "make",
+    [
+        pytest.param(member, id=client, marks=pytest.mark.proves(client=client))
+        for client, member in (
+            ("confluent-kafka", ConfluentMember),
+            ("kafka-python", PythonMember),
+            ("aiokafka", AioMember),
+        )
+    ],
 )
 
 
 @MEMBERS
+@pytest.mark.proves(feature="group: rebalance on join and leave")
 def test_two_members_share_the_partitions_and_one_that_leaves_hands_its_own_over(
     group_broker: BrokerProcess, make: type[Member]
 ) -> None:
@@ -64,6 +73,7 @@ def test_two_members_share_the_partitions_and_one_that_leaves_hands_its_own_over
 
 
 @MEMBERS
+@pytest.mark.proves(feature="group: goes on where it committed")
 def test_a_group_goes_on_where_it_committed(group_broker: BrokerProcess, make: type[Member]) -> None:
     topic, group = new_topic(group_broker, PARTITIONS), new_group()
     before = fill(group_broker, topic, 100)
@@ -77,6 +87,9 @@ def test_a_group_goes_on_where_it_committed(group_broker: BrokerProcess, make: t
     member.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="group with members of other clients")
+@pytest.mark.proves(client="kafka-python", feature="group with members of other clients")
+@pytest.mark.proves(client="aiokafka", feature="group with members of other clients")
 def test_members_of_three_libraries_share_one_group(group_broker: BrokerProcess) -> None:
     topic, group = new_topic(group_broker, PARTITIONS), new_group()
     members: list[Member] = [make(group_broker, group, topic) for make in (ConfluentMember, PythonMember)]
@@ -91,6 +104,7 @@ def test_members_of_three_libraries_share_one_group(group_broker: BrokerProcess)
         member.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="group: cooperative-sticky")
 def test_partitions_move_one_by_one_with_the_cooperative_assignor(group_broker: BrokerProcess) -> None:
     topic, group = new_topic(group_broker, PARTITIONS), new_group()
     strategy = {"partition.assignment.strategy": "cooperative-sticky"}
@@ -106,6 +120,7 @@ def test_partitions_move_one_by_one_with_the_cooperative_assignor(group_broker: 
         member.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="static membership")
 def test_a_static_member_is_back_without_a_rebalance(group_broker: BrokerProcess) -> None:
     topic, group = new_topic(group_broker, PARTITIONS), new_group()
     stays = ConfluentMember(group_broker, group, topic, **{"group.instance.id": "stays"})
@@ -125,6 +140,7 @@ def test_a_static_member_is_back_without_a_rebalance(group_broker: BrokerProcess
     returns.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="static membership")
 def test_a_second_client_with_the_instance_id_of_another_fences_it(group_broker: BrokerProcess) -> None:
     topic, group = new_topic(group_broker, PARTITIONS), new_group()
     config = {"group.instance.id": "only-one"}

@@ -35,6 +35,7 @@ def state_of(admin: AdminClient, group: str) -> ConsumerGroupState | None:
     return None
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="admin: groups")
 def test_a_group_is_listed_and_described_while_it_works_and_afterwards(broker: BrokerProcess) -> None:
     topic, group, admin = new_topic(broker, PARTITIONS), new_group(), admin_of(broker)
     member = ConfluentMember(broker, group, topic, **{"client.id": "worker"})
@@ -56,6 +57,7 @@ def test_a_group_is_listed_and_described_while_it_works_and_afterwards(broker: B
     assert state_of(admin, group) is ConsumerGroupState.EMPTY
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="admin: groups")
 def test_offsets_are_listed_altered_and_deleted(broker: BrokerProcess) -> None:
     topic, group, admin = new_topic(broker, PARTITIONS), new_group(), admin_of(broker)
     values = fill(broker, topic, 40)
@@ -77,6 +79,7 @@ def test_offsets_are_listed_altered_and_deleted(broker: BrokerProcess) -> None:
     member.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="admin: groups")
 def test_a_group_is_deleted_when_it_is_empty(broker: BrokerProcess) -> None:
     topic, group, admin = new_topic(broker, PARTITIONS), new_group(), admin_of(broker)
     member = ConfluentMember(broker, group, topic)
@@ -91,6 +94,7 @@ def test_a_group_is_deleted_when_it_is_empty(broker: BrokerProcess) -> None:
     assert committed(admin, group) == {}
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="admin: groups")
 def test_deleting_a_topic_takes_its_offsets_along(broker: BrokerProcess) -> None:
     topic, group, admin = new_topic(broker, PARTITIONS), new_group(), admin_of(broker)
     values = fill(broker, topic, 40)
@@ -104,6 +108,7 @@ def test_deleting_a_topic_takes_its_offsets_along(broker: BrokerProcess) -> None
     assert committed(admin, group) == {}
 
 
+@pytest.mark.proves(client="kafka-python", feature="admin: groups")
 def test_kafka_pythons_admin_sees_the_same(broker: BrokerProcess) -> None:
     topic, group = new_topic(broker, PARTITIONS), new_group()
     values = fill(broker, topic, 40)

@@ -124,10 +124,10 @@ async def read_aiokafka(bootstrap: str, topic: str, count: int) -> list[Record]:
         await consumer.stop()
 
 
-WRITERS = {"confluent": write_confluent, "kafka-python": write_kafka_python, "aiokafka": write_aiokafka}
-READERS = {"confluent": read_confluent, "kafka-python": read_kafka_python, "aiokafka": read_aiokafka}
+WRITERS = {"confluent-kafka": write_confluent, "kafka-python": write_kafka_python, "aiokafka": write_aiokafka}
+READERS = {"confluent-kafka": read_confluent, "kafka-python": read_kafka_python, "aiokafka": read_aiokafka}
 CODECS_OF = {
-    "confluent": ["none", "gzip", "snappy", "lz4", "zstd"],
+    "confluent-kafka": ["none", "gzip", "snappy", "lz4", "zstd"],
     "kafka-python": ["none", "gzip"],
     "aiokafka": ["none", "gzip"],
 }
@@ -135,7 +135,12 @@ CODECS_OF = {
 
 
 @pytest.mark.parametrize(
-    ("writer", "codec"), [(writer, codec) for writer, codecs in CODECS_OF.items() for codec in codecs]
+    ("writer", "codec"),
+    [
+        pytest.param(writer, codec, marks=pytest.mark.proves(client=writer, feature=f"codec {codec}"))
+        for writer, codecs in CODECS_OF.items()
+        for codec in codecs
+    ],
 )
 async def test_what_one_client_writes_the_others_read(broker: BrokerProcess, writer: str, codec: str) -> None:
     topic = new_topic(broker)
@@ -173,6 +178,7 @@ async def test_the_segment_file_holds_the_records_for_an_independent_codec(broke
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
+@pytest.mark.proves(client="confluent-kafka", feature="acks 0, 1, all")
 def test_each_kind_of_acknowledgement_stores_the_records(broker: BrokerProcess, acks: str) -> None:
     topic = new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks})
@@ -191,6 +197,7 @@ def test_each_kind_of_acknowledgement_stores_the_records(broker: BrokerProcess, 
     assert values == list(range(1000))
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="too large a record is refused")
 def test_a_record_larger_than_the_topic_allows_is_refused_and_the_next_one_is_stored(broker: BrokerProcess) -> None:
     topic = new_topic(broker, max_message_bytes="1000")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -206,6 +213,7 @@ def test_a_record_larger_than_the_topic_allows_is_refused_and_the_next_one_is_st
     assert outcomes == ["MSG_SIZE_TOO_LARGE", "stored"]
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="long polling")
 def test_a_consumer_waits_for_records_that_come_later(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     consumer = Consumer(
@@ -222,6 +230,7 @@ def test_a_consumer_waits_for_records_that_come_later(broker: BrokerProcess) -> 
     consumer.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="offsets for times")
 def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -243,6 +252,7 @@ def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess) -> No
     consumer.close()
 
 
+@pytest.mark.proves(client="confluent-kafka", feature="offset reset")
 def test_an_offset_out_of_range_is_reset_as_the_consumer_asks(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
