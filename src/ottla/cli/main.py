@@ -11,6 +11,7 @@ import click
 from ottla import __version__
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import report
+from ottla.runtime.log_lines import LineFormatter
 
 _EPILOG = """\b
 Exit codes:
@@ -83,9 +84,9 @@ _COMMANDS = {
 def cli(ctx: click.Context, debug: bool) -> None:
     """Ottla: a log that speaks the Apache Kafka protocol. Run a broker, or use any Kafka-compatible one."""
     ctx.obj = debug
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING, format="ottla: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("ottla: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
