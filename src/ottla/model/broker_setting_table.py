@@ -93,9 +93,10 @@ _NETWORK: Final = (
         "max.connections",
         _INT,
         str(INT_MAX),
-        Range(0),
+        Range(1),
         _MEDIUM,
-        "How many connections the broker keeps at a time; more are closed as they come.",
+        "How many connections the broker keeps at a time; more are closed as they come. Never more than the limit on "
+        "open files leaves room for beside the data files.",
     ),
     _setting(
         "max.connections.per.ip",

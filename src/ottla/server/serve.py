@@ -10,6 +10,7 @@ from pathlib import Path
 import ottla
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.endpoint import Endpoint
+from ottla.native import LogIo
 from ottla.network.address import Address
 from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
@@ -17,7 +18,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks, run_main
 from ottla.runtime.timer import Timer
-from ottla.server.open_files import raise_open_files_limit
+from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
 from ottla.server.server import Doors, Server
 from ottla.storage.log_manager import LogManager
@@ -34,8 +35,8 @@ def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> 
     ListenError, StoreError and OSError when it cannot start; the message of each is one line that says what to do.
     """
     settings = BrokerSettings(_settings_of(options))
-    raise_open_files_limit()
-    run_main(_run(settings, Path(settings.data_directory).absolute(), on_ready))
+    shares = OpenFileShares.of(raise_open_files_limit())
+    run_main(_run(settings, shares, Path(settings.data_directory).absolute(), on_ready))
 
 
 def _settings_of(options: ServeOptions) -> dict[str, str]:
@@ -53,7 +54,9 @@ def _settings_of(options: ServeOptions) -> dict[str, str]:
     return given
 
 
-async def _run(settings: BrokerSettings, data_dir: Path, on_ready: Callable[[str], None]) -> None:
+async def _run(
+    settings: BrokerSettings, shares: OpenFileShares, data_dir: Path, on_ready: Callable[[str], None]
+) -> None:
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     loop = asyncio.get_running_loop()
@@ -64,12 +67,21 @@ async def _run(settings: BrokerSettings, data_dir: Path, on_ready: Callable[[str
         logger.warning("%s", warning)
     tasks = Tasks("ottla")
     doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks)
-    logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
+    logs = LogManager(
+        data_dir,
+        disk=OsDisk(),
+        clock=clock,
+        timer=doors.timer,
+        tasks=tasks,
+        log_io=lambda: LogIo(open_files_max=shares.written),
+        open_files_max=shares.kept,
+        read_files_max=shares.read,
+    )
     try:
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             logger.warning("%s", line)
-        server = Server(settings, logs, doors)
+        server = Server(settings, logs, doors, connections_max=shares.connections)
     except BaseException:
         await tasks.close()
         raise

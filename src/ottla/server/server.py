@@ -33,6 +33,7 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.server.housekeeping import Housekeeping
+from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.server.sections import group_config, network_config
 from ottla.storage.log_manager import LogManager
@@ -59,9 +60,14 @@ class Doors:
 class Server:
     """A broker that can be started once and stopped once. Belongs to one event loop."""
 
-    def __init__(self, settings: BrokerSettings, logs: LogManager, doors: Doors) -> None:
-        """`logs` have been loaded. `settings` name one listener."""
+    def __init__(
+        self, settings: BrokerSettings, logs: LogManager, doors: Doors, *, connections_max: int = CONNECTIONS_MAX
+    ) -> None:
+        """`logs` have been loaded. `settings` name one listener. `connections_max` is how many connections the limit on
+        open files leaves room for.
+        """
         self._settings = settings
+        self._network_config = network_config(settings, connections_max)
         self._logs = logs
         self._doors = doors
         self._is_failing = False
@@ -116,7 +122,7 @@ class Server:
             endpoint.host,
             endpoint.port,
             self._connect,
-            config=network_config(settings),
+            config=self._network_config,
             clock=doors.clock,
             timer=doors.timer,
             name=endpoint.listener,

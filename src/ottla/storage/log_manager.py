@@ -56,8 +56,11 @@ class LogManager:
         rng: Rng | None = None,
         log_io: Callable[[], LogIo] = NativeLogIo,
         open_files_max: int = OPEN_FILES_FOR_READING_MAX,
+        read_files_max: int | None = None,
     ) -> None:
-        """`open_files_max` limits the segments kept open for reading; those being sent stay open besides."""
+        """`open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
+        `read_files_max` together.
+        """
         self.path = os.fspath(path)
         self.on_failure: Callable[[OSError], None] | None = None
         self._disk = disk
@@ -67,7 +70,7 @@ class LogManager:
         self._rng = rng or SystemRng()
         self._directory = LogDirectory(self.path, disk)
         self._writer = LogWriter(log_io(), self._fail)
-        files, indexes = OpenFiles(disk, open_files_max), IndexCache(disk)
+        files, indexes = OpenFiles(disk, open_files_max, read_files_max), IndexCache(disk)
         self._resources = LogResources(disk, self._writer, files, indexes, tasks.in_thread)
         self._removal = SegmentRemoval(self._resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, self._resources)

@@ -2,6 +2,7 @@
 
 import errno
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 from ottla.runtime.disk import Disk
@@ -13,15 +14,19 @@ class OpenFile:
     Whoever hands the descriptor on, to a socket say, hands the reference on with it.
     """
 
-    __slots__ = ("_disk", "fd")
+    __slots__ = ("_disk", "_on_closing", "fd")
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, on_closing: Callable[[int], None] | None = None) -> None:
+        """Raises OSError. `on_closing` is told the descriptor, in any thread, right before it is closed."""
         self.fd = -1
         self._disk = disk
+        self._on_closing = on_closing
         self.fd = disk.open_read(path)
 
     def __del__(self) -> None:
         if self.fd >= 0:
+            if self._on_closing is not None:
+                self._on_closing(self.fd)
             self._disk.close(self.fd)
 
     def pread(self, count: int, position: int) -> bytes:
@@ -32,42 +37,67 @@ class OpenFile:
 class OpenFiles:
     """The most recently read files, at most `limit` of them.
 
-    A file that falls out is closed as soon as nobody holds it. When the process may open no more files half of them are
-    let go. May be called from any thread.
+    A file that falls out is closed as soon as nobody holds it. When `open_max` files are open, those on their way to a
+    peer that does not read included, or the process may open no more, half of those kept are let go. May be called
+    from any thread.
     """
 
-    __slots__ = ("_disk", "_files", "_limit", "_lock")
+    __slots__ = ("_disk", "_files", "_limit", "_lock", "_open", "_open_max")
 
-    def __init__(self, disk: Disk, limit: int) -> None:
+    def __init__(self, disk: Disk, limit: int, open_max: int | None = None) -> None:
         self._disk = disk
         self._limit = max(1, limit)
+        self._open_max = open_max
+        self._open: dict[int, None] = {}  # changed by single operations only: files are closed in any thread
         self._lock = Lock()
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def open_count(self) -> int:
+        """Files that are open: those kept, and those that somebody still holds."""
+        return len(self._open)
+
     def get(self, path: str) -> OpenFile:
-        """The file at `path`, opened when it is not open. Raises OSError."""
+        """The file at `path`, opened when it is not open. Raises OSError, EMFILE when too many are open already."""
         with self._lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = self._open(path)
+                file = self._files[path] = self._opened(path)
                 if len(self._files) > self._limit:
                     self._files.popitem(last=False)
             else:
                 self._files.move_to_end(path)
             return file
 
-    def _open(self, path: str) -> OpenFile:
+    def _opened(self, path: str) -> OpenFile:
+        if self._open_max is not None and self.open_count >= self._open_max:
+            self._let_go_of_half()
+            if self.open_count >= self._open_max:
+                raise OSError(
+                    errno.EMFILE, f"{self.open_count} files are being read or sent, no more may be open", path
+                )
         try:
-            return OpenFile(self._disk, path)
+            return self._counted(path)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._files:
                 raise
-        for _ in range(len(self._files) // 2 + 1):
+        self._let_go_of_half()
+        return self._counted(path)
+
+    def _counted(self, path: str) -> OpenFile:
+        file = OpenFile(self._disk, path, self._on_closing)
+        self._open[file.fd] = None
+        return file
+
+    def _on_closing(self, fd: int) -> None:
+        self._open.pop(fd, None)
+
+    def _let_go_of_half(self) -> None:
+        for _ in range(min(len(self._files), len(self._files) // 2 + 1)):
             self._files.popitem(last=False)
-        return OpenFile(self._disk, path)
 
     def forget(self, path: str) -> None:
         """Drop a file that is about to be renamed or removed."""
