@@ -75,18 +75,26 @@ class ConfluentMember:
 
 
 class PythonMember:
-    """kafka-python's consumer."""
+    """kafka-python's consumer.
 
-    def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
+    It looks at the topic before it subscribes: kafka-python 3.0 joins without waiting for the topic's metadata, joins
+    again when that comes, and forgets the second assignment when the poll that began the join ends before it.
+    """
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
         self.consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=broker.bootstrap,
             group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            heartbeat_interval_ms=300,
-            session_timeout_ms=6000,
+            **{
+                "auto_offset_reset": "earliest",
+                "enable_auto_commit": False,
+                "heartbeat_interval_ms": 300,
+                "session_timeout_ms": 6000,
+                **config,
+            },
         )
+        assert self.consumer.partitions_for_topic(topic)
+        self.consumer.subscribe([topic])
 
     def poll(self) -> list[bytes]:
         batches = self.consumer.poll(timeout_ms=100)
