@@ -44,7 +44,6 @@ def module_source(package: str, module: str) -> str:
 
 
 def _import_lines(table: SchemaTable, classes: str) -> Iterator[str]:
-    yield "from dataclasses import dataclass"
     yield "from typing import ClassVar"
     types = {each.type_name for struct in table.structs.values() for each in struct.fields}
     if "uuid" in types:
@@ -53,6 +52,7 @@ def _import_lines(table: SchemaTable, classes: str) -> Iterator[str]:
     names = {BASE_CLASSES[message.kind] for message in table.messages.values()}
     names |= {name for name in ("Records", "RecordSlices") if re.search(rf"\b{name}\b", classes)}
     constants = ["ZERO_UUID"] if "ZERO_UUID" in classes else []
+    yield "from ottla.model.lazy_dataclass import dataclass"
     yield f"from ottla.protocol.message import {', '.join(constants + sorted(names, key=str.lower))}"
 
 

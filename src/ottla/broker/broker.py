@@ -1,13 +1,12 @@
 """Everything a broker can do, in one place for its doors."""
 
-from dataclasses import dataclass
-
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
 from ottla.runtime.deadlines import Deadlines

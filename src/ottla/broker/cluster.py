@@ -1,11 +1,11 @@
 """The cluster as one client is told about it: who is there, and at which address."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ottla.network.connection import Connection

@@ -1,8 +1,8 @@
 """What a setting is described by: its value, and where the value comes from."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.setting import SettingType
 
 

@@ -6,10 +6,11 @@ partitions, and is looked at again when the high watermark of one of them moves.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.partition import Partition
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult

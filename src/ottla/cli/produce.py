@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,6 +13,7 @@ from ottla.cli.escapes import unescape
 from ottla.cli.failure import CommandError
 from ottla.cli.progress import Progress
 from ottla.cli.record_input import InputRecord, LineSplitter, ParseLine, parse_json, parse_text
+from ottla.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer

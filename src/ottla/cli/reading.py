@@ -1,12 +1,11 @@
 """One run of `ottla consume`: where it begins, what it gives, and when it has seen what it was asked for."""
 
-from dataclasses import dataclass
-
 from ottla.cli.start_position import StartKind, StartPosition
 from ottla.client.consumer import Consumer
 from ottla.client.consumer_record import ConsumerRecord
 from ottla.client.errors import TopicNotFoundError
 from ottla.client.offsets import OffsetAt
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 _POLL_RECORDS = 2_000

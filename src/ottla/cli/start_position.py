@@ -1,12 +1,12 @@
 """Where to begin and where to stop reading: `beginning`, `end`, `stored`, `17`, `-5`, `@2026-11-20T08:00:00Z`."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.clock import Clock
 
 

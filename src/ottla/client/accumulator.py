@@ -16,10 +16,10 @@ than four batches can have passed one whose answer was lost, of the five by whic
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from ottla.client.delivery import Delivery
 from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch, Record, next_sequence
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 OnGiveUp = Callable[[TopicPartition, int, Exception], None]

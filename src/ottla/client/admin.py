@@ -1,7 +1,7 @@
 """Topics, their settings, and the cluster, for people and programs that run it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -11,6 +11,7 @@ from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.model.error_code import ErrorCode
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -1,11 +1,12 @@
 """What a client knows of the cluster: brokers, topics, and who leads which partition."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from ottla.client.address import Address
 from ottla.client.errors import error_code
 from ottla.model.error_code import ErrorCode
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic

@@ -1,10 +1,10 @@
 """Where a consumer begins, how much it fetches ahead, and how it belongs to its group."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ottla.client.errors import InvalidOptionError
 from ottla.client.offsets import IsolationLevel
+from ottla.model.lazy_dataclass import dataclass
 
 
 class OffsetReset(StrEnum):

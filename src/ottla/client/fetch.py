@@ -1,13 +1,13 @@
 """Fetch: what is asked of a leader and what comes back, batches as they lie in the log."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.client.cluster_metadata import ClusterMetadata
 from ottla.client.errors import error_code
 from ottla.client.offsets import IsolationLevel
 from ottla.model.error_code import ErrorCode
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import (
     FetchPartition,

@@ -1,7 +1,6 @@
 """Consumer groups as an operator sees them: who is in them, what they read, how far behind they are."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.client.cluster import Cluster
@@ -11,6 +10,7 @@ from ottla.client.group_protocol import decode_assignment
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import (

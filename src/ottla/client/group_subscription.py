@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer_options import ConsumerOptions
@@ -10,6 +9,7 @@ from ottla.client.decoded_records import DecodedRecords
 from ottla.client.group_membership import GroupMembership, MemberState
 from ottla.client.group_offsets import Membership
 from ottla.client.positions import Positions
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -1,9 +1,8 @@
 """What every client can be told about its connections and its patience."""
 
-from dataclasses import dataclass
-
 from ottla.client.address import Address, parse_addresses
 from ottla.client.errors import InvalidOptionError
+from ottla.model.lazy_dataclass import dataclass
 
 _AT_LEAST_ONE = (
     "connect_timeout_ms",

@@ -1,9 +1,8 @@
 """How a producer batches, what it asks of the brokers, and how long it tries."""
 
-from dataclasses import dataclass
-
 from ottla.client.errors import InvalidOptionError
 from ottla.client.produce import Acks
+from ottla.model.lazy_dataclass import dataclass
 
 IN_FLIGHT_MAX_IDEMPOTENT = 5
 """Brokers remember the last five batches of a producer and partition; with more in flight order could be lost."""

@@ -1,7 +1,6 @@
 """How long to try and how long to wait between attempts."""
 
-from dataclasses import dataclass
-
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 

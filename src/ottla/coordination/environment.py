@@ -1,8 +1,8 @@
 """What a coordinator needs of the broker it runs in."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer

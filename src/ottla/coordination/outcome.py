@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.lazy_dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -1,12 +1,12 @@
 """Reading a shard's state back from its partition of the internal topic."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.coordination.environment import Environment
 from ottla.coordination.shard import CoordinatorShard
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.native import decode_records, walk_batches
 from ottla.replication.partition import Partition
 

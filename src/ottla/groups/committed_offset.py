@@ -1,7 +1,8 @@
 """Where a group goes on in one partition."""
 
-from dataclasses import dataclass
 from uuid import UUID
+
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

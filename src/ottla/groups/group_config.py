@@ -1,9 +1,9 @@
 """The settings of the group coordinator, and the limits on what strangers can make it hold."""
 
-from dataclasses import dataclass
 from typing import Self
 
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.lazy_dataclass import dataclass
 
 GROUP_ID_BYTES_MAX = 1024
 """A group id is stored in every offset record and kept in memory; four times what a topic's name may take."""

@@ -1,9 +1,9 @@
 """A member of a classic group."""
 
 from collections.abc import Container
-from dataclasses import dataclass
 
 from ottla.coordination.outcome import Waiter
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """What a group coordinator writes to `__consumer_offsets`: an offset, or a group as it is now."""
 
-from dataclasses import dataclass
-
 from ottla.groups.committed_offset import CommittedOffset
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 

@@ -1,9 +1,9 @@
 """What members and administrators ask of a group, whichever gateway they came by."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from ottla.groups.member import MemberProtocol
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 UNKNOWN_GENERATION = -1

@@ -1,9 +1,10 @@
 """One step of a group: when it happens, the settings it obeys, and the effects it collects."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.groups.group_config import GroupConfig
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The timers of a group; each key is also what `handle_timer` gets when it is due."""
 
-from dataclasses import dataclass
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ a fact would disagree with the others.
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from ottla.model.errors import InvalidInputError
+from ottla.model.lazy_dataclass import dataclass
 
 
 class PartitionState(NamedTuple):
@@ -198,9 +198,7 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
 )
 
 _FIELDS: Final = {
-    kind: tuple(
-        (field.name, _ENCODE.get(field.name, _as_is), _DECODE.get(field.name, _as_is)) for field in fields(record_type)
-    )
+    kind: tuple((name, _ENCODE.get(name, _as_is), _DECODE.get(name, _as_is)) for name in record_type.__match_args__)
     for kind, record_type in _TYPES.items()
 }
 """Name, encoder and decoder of each field, by the kind of the record."""

@@ -1,9 +1,9 @@
 """Where a broker listens and what address it tells clients: `PLAINTEXT://host:port`."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.setting import InvalidSettingError
 
 PLAINTEXT: Final = "PLAINTEXT"

@@ -5,13 +5,13 @@ as text, as in Kafka's requests and property files; `SettingDefinition.parse` gi
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 
 SettingValue = bool | int | float | str | tuple[str, ...] | None
 """A typed value; None where a setting has neither a value nor a default."""

@@ -1,6 +1,6 @@
 """The settings of a listener and its connections."""
 
-from dataclasses import dataclass
+from ottla.model.lazy_dataclass import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -1,6 +1,6 @@
 """A piece of a file on its way to a socket."""
 
-from dataclasses import dataclass
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,11 +5,11 @@ Message classes are imported when they are first asked for, so that a program pa
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 from typing import cast
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 

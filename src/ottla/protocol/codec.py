@@ -8,6 +8,7 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.model.lazy_dataclass import field_defaults
 from ottla.native import MessageCodec
 from ottla.native.errors import MessageError
 from ottla.protocol import schema
@@ -69,6 +70,7 @@ def _struct_plan(
     classes: dict[str, Any], table: schema.SchemaTable, struct: schema.StructSchema, version: int
 ) -> StructPlan:
     struct_class = classes[struct.name]
+    defaults = field_defaults(struct_class)
     fields = (
         FieldPlan(
             name=each.attribute,
@@ -82,7 +84,7 @@ def _struct_plan(
             tag=each.tag,
             ignorable=each.ignorable,
             inflexible=each.inflexible,
-            default=struct_class.__dataclass_fields__[each.attribute].default,
+            default=defaults[each.attribute],
         )
         for each in struct.fields
     )

@@ -26,8 +26,8 @@ class RecordSlices(Protocol):
 class Message:
     """A message of the Kafka protocol, at any of its versions.
 
-    Messages are frozen dataclasses; fields that a version does not carry keep their defaults. Arrays are tuples when
-    decoded, and any sequence may be given to encode.
+    Messages are frozen dataclasses (`ottla.model.lazy_dataclass`); fields that a version does not carry keep their
+    defaults. Arrays are tuples when decoded, and any sequence may be given to encode.
     """
 
     __slots__ = ()

@@ -31,8 +31,10 @@ flexible form of KIP-482, and for coordinator records the record type (`type 3`)
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from ottla.model.lazy_dataclass import dataclass
 
 SCHEMA_DIRECTORY = Path(__file__).parent / "schemas"
 

@@ -9,10 +9,10 @@ Source: https://kafka.apache.org/documentation/#controlbatch and KIP-98.
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.native import build_batch
 from ottla.native.errors import CorruptRecordError
 

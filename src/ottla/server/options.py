@@ -1,8 +1,10 @@
 """What `ottla serve` was asked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from ottla.model.lazy_dataclass import dataclass
 
 Address = tuple[str, int]
 """Host and port."""

@@ -6,7 +6,6 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.broker.broker import Broker
@@ -22,6 +21,7 @@ from ottla.metadata.controller.controller import BrokerAddress, Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.lazy_dataclass import dataclass
 from ottla.network.address import Address
 from ottla.network.connection import Connection
 from ottla.network.listener import Listener

@@ -1,8 +1,8 @@
 """What loading the logs of a data directory found."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.storage.log_recovery import CutTail
 
 

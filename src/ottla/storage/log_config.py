@@ -1,10 +1,10 @@
 """What a topic's settings ask of its logs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, cast
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_settings import TOPIC_SETTINGS
 
 INDEX_ENTRY_BYTES_MAX: Final = 12

@@ -5,10 +5,10 @@ kilobytes after the last index entry.
 """
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.model.errors import InvalidInputError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk

@@ -1,7 +1,6 @@
 """What a read of the log gives."""
 
-from dataclasses import dataclass
-
+from ottla.model.lazy_dataclass import dataclass
 from ottla.network.file_slice import FileSlice
 
 

@@ -6,8 +6,8 @@ construction, unless the disk itself lost it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk

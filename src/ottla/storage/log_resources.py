@@ -1,9 +1,9 @@
 """What the logs of one data directory share."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.disk import Disk
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.log_writer import LogWriter

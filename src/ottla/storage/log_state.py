@@ -1,7 +1,6 @@
 """What loading a log finds on disk."""
 
-from dataclasses import dataclass
-
+from ottla.model.lazy_dataclass import dataclass
 from ottla.storage.leader_epoch_cache import LeaderEpochCache
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.producer_state_manager import ProducerStateManager

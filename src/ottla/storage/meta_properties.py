@@ -6,9 +6,8 @@ node.id=1
 directory.id=oS3kqpEUQjSIdl9u8qZ_sg        made once, with the directory (KIP-858)
 """
 
-from dataclasses import dataclass
-
 from ottla.model.errors import InvalidInputError
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

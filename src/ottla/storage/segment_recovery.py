@@ -7,9 +7,9 @@ after     [ batch ][ batch ][ batch ][ batch ]
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.native import BatchInfo, walk_batches
 from ottla.storage.batch_scan import HEADER_BYTES, LENGTH_PREFIX_BYTES
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX

@@ -1,7 +1,6 @@
 """Where the newest segment of a log ends, found without reading it: from its last index entry on."""
 
-from dataclasses import dataclass
-
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX

@@ -4,9 +4,9 @@ Everything here is BLOCKING and runs off the event loop, on segments as they wer
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.native import decode_records
 from ottla.storage.batch_scan import BatchHeader, scan_batches
 from ottla.storage.index_cache import IndexCache

@@ -6,10 +6,11 @@ The explicit table of them all is `ottla.gateways.kafka.apis`.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ottla.gateways.kafka.context import RequestContext
+from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.api_keys import APIS, ApiKey
 
 Handler = Callable[[RequestContext, Any], Any]

@@ -4,7 +4,6 @@
 (KIP-932), which are refused.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.gateways.kafka.api import Api
@@ -13,6 +12,7 @@ from ottla.groups.group_partition import partition_of_group
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -8,13 +8,13 @@ request: id 0, epoch -1       -> full fetch without a session
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from ottla.broker.fetch import PartitionRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng

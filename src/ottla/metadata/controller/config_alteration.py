@@ -6,7 +6,6 @@ UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG (unknown, not supported, read-only, a
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.metadata.controller.decision import Decision, Outcome
@@ -15,6 +14,7 @@ from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.setting import InvalidSettingError, SettingType, UpdateScope, format_value, parse_list
 from ottla.model.topic_name import validate_topic_name
 from ottla.model.topic_settings import (

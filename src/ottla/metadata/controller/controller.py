@@ -12,7 +12,6 @@ import json
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -45,6 +44,7 @@ from ottla.metadata.store.interface import (
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 

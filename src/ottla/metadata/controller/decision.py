@@ -1,12 +1,12 @@
 """What a decision is: the records it makes true, and the answer to whoever asked."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -6,7 +6,6 @@ more than there are), INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, PO
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.replica_assignment import new_partition, validate_replicas
@@ -16,6 +15,7 @@ from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import MetadataRecord, PartitionsAddedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.rng import Rng
 
 

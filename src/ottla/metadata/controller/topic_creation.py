@@ -7,7 +7,7 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_V
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import collision_key, validate_topic_name
 from ottla.runtime.rng import Rng
 

@@ -1,12 +1,12 @@
 """What a request about topics may ask for, and what it gets when it does not say."""
 
-from dataclasses import dataclass
 from typing import Self
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

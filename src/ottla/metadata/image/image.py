@@ -5,13 +5,14 @@ Images share what did not change. A new topic copies the two dictionaries of top
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.metadata.records import PartitionState
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import is_internal_topic
 
 NO_LEADER: Final = -1

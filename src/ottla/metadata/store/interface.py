@@ -9,8 +9,9 @@ All methods are coroutines; an engine does its blocking work elsewhere. Records 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from ottla.model.lazy_dataclass import dataclass
 
 
 class StoreError(Exception):

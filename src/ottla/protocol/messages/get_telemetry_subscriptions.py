@@ -4,10 +4,10 @@ Written by tools/generate_protocol.py from schemas/messages/get_telemetry_subscr
 Change the table, not this file.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 

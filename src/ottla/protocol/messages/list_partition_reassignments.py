@@ -4,9 +4,9 @@ Written by tools/generate_protocol.py from schemas/messages/list_partition_reass
 Change the table, not this file.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
