@@ -59,6 +59,8 @@ struct LogIo {
     gathered: Mutex<Vec<Operation<Token, Bytes>>>,
     next_handle: AtomicU64,
     shared: Arc<Shared<Token, Bytes>>,
+    /// Carries out small groups on the event loop.
+    here: Mutex<Writer<Token, Bytes>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -67,6 +69,17 @@ impl LogIo {
         self.gathered
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn carry_out_here(
+        &self,
+        operations: &mut Vec<Operation<Token, Bytes>>,
+        bytes_max: usize,
+    ) -> bool {
+        self.here
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .carry_out_here(operations, bytes_max)
     }
 
     fn stop(&self) {
@@ -98,10 +111,10 @@ impl LogIo {
     #[pyo3(signature = (*, open_files_max = 1024, early_write_back_bytes = 8 << 20))]
     fn new(open_files_max: usize, early_write_back_bytes: u64) -> PyResult<Self> {
         let shared = Arc::new(Shared::new()?);
-        let writer = Writer::new(
-            shared.clone(),
-            FileTable::new(open_files_max, early_write_back_bytes),
-        );
+        let files = FileTable::new(open_files_max, early_write_back_bytes);
+        let files = Arc::new(Mutex::new(files));
+        let here = Writer::of_event_loop(shared.clone(), files.clone());
+        let writer = Writer::of_thread(shared.clone(), files);
         let thread = std::thread::Builder::new()
             .name("log-io".into())
             .spawn(move || writer.run())?;
@@ -109,6 +122,7 @@ impl LogIo {
             gathered: Mutex::new(Vec::new()),
             next_handle: AtomicU64::new(1),
             shared,
+            here: Mutex::new(here),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -189,11 +203,19 @@ impl LogIo {
         self.gathered().push(Operation::Close { handle, token });
     }
 
-    fn submit(&self) {
-        let mut gathered = self.gathered();
-        if !gathered.is_empty() {
-            self.shared.submit(&mut gathered);
+    #[pyo3(signature = (inline_bytes_max = 0))]
+    fn submit(&self, py: Python<'_>, inline_bytes_max: usize) -> bool {
+        let mut operations = std::mem::take(&mut *self.gathered());
+        if operations.is_empty() {
+            return false;
         }
+        if inline_bytes_max > 0
+            && py.detach(|| self.carry_out_here(&mut operations, inline_bytes_max))
+        {
+            return true;
+        }
+        self.shared.submit(&mut operations);
+        false
     }
 
     fn completions(&self) -> Vec<Report> {
@@ -214,7 +236,7 @@ impl LogIo {
     }
 
     fn close(&self, py: Python<'_>) {
-        self.submit();
+        self.submit(py, 0);
         py.detach(|| self.stop());
     }
 
@@ -241,6 +263,11 @@ impl LogIo {
     #[getter]
     fn groups(&self) -> u64 {
         self.shared.counters.groups.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn inline_groups(&self) -> u64 {
+        self.shared.counters.inline_groups.load(Ordering::Relaxed)
     }
 
     #[getter]

@@ -109,6 +109,14 @@ impl FileTable {
         Ok(calls)
     }
 
+    /// Whether `size` more bytes go to a file without opening it or asking for write-back.
+    pub fn is_quick(&self, handle: Handle, size: u64) -> bool {
+        let due = self.write_back_bytes;
+        self.files
+            .get(&handle)
+            .is_some_and(|file| file.fd.is_some() && (due == 0 || file.unwritten_back + size < due))
+    }
+
     /// Ask for the write-back of a file that nobody syncs when enough has gathered.
     pub fn write_back_when_due(&mut self, handle: Handle) -> Result<(), Failure> {
         let due = self.write_back_bytes;

@@ -9,12 +9,16 @@
 //! ```
 //!
 //! While one group syncs the next one gathers: the slower the disk, the larger the groups.
+//!
+//! A small group that only writes may be carried out by the event loop itself while the thread has nothing to do (see
+//! `Shared::claim`): the way to the thread and back costs several times as much as copying a few bytes to the page cache.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::file_table::FileTable;
 use super::group::{Group, run_length};
@@ -32,20 +36,35 @@ pub struct Counters {
     pub write_calls: AtomicU64,
     pub sync_calls: AtomicU64,
     pub written_bytes: AtomicU64,
+    /// Groups that the event loop carried out itself.
+    pub inline_groups: AtomicU64,
     /// Bytes submitted or gathered and not yet written.
     pub queued_bytes: AtomicU64,
 }
 
+/// A write of the event loop that took longer than this was one too many.
+const SLOW_WRITE: Duration = Duration::from_millis(1);
+/// So many groups go to the thread after a slow write.
+const GROUPS_AFTER_SLOW_WRITE: u32 = 1000;
+
 struct Queue<T, P> {
     operations: Vec<Operation<T, P>>,
+    /// Whether the thread, or the event loop in its place, is carrying out a group.
+    busy: bool,
     closing: bool,
+}
+
+struct Done<T, P> {
+    completions: Vec<Completion<T, P>>,
+    /// Whether the notifier was made readable for them.
+    notified: bool,
 }
 
 /// What the event loop and the thread share.
 pub struct Shared<T, P> {
     queue: Mutex<Queue<T, P>>,
     work: Condvar,
-    completions: Mutex<Vec<Completion<T, P>>>,
+    done: Mutex<Done<T, P>>,
     pub notifier: Notifier,
     pub counters: Counters,
     pub failure: OnceLock<Failure>,
@@ -64,10 +83,14 @@ impl<T: Send, P: Payload> Shared<T, P> {
         Ok(Shared {
             queue: Mutex::new(Queue {
                 operations: Vec::new(),
+                busy: false,
                 closing: false,
             }),
             work: Condvar::new(),
-            completions: Mutex::new(Vec::new()),
+            done: Mutex::new(Done {
+                completions: Vec::new(),
+                notified: false,
+            }),
             notifier: Notifier::new()?,
             counters: Counters::default(),
             failure: OnceLock::new(),
@@ -86,6 +109,24 @@ impl<T: Send, P: Payload> Shared<T, P> {
         self.work.notify_one();
     }
 
+    /// Take the place of the thread for one group, if it has nothing to do. `release` gives it back.
+    fn claim(&self) -> bool {
+        let mut queue = lock(&self.queue);
+        let is_idle = !queue.busy && queue.operations.is_empty() && !queue.closing;
+        queue.busy |= is_idle;
+        is_idle
+    }
+
+    fn release(&self) {
+        let mut queue = lock(&self.queue);
+        queue.busy = false;
+        let has_work = !queue.operations.is_empty() || queue.closing;
+        drop(queue);
+        if has_work {
+            self.work.notify_one();
+        }
+    }
+
     /// Have the thread end once the queue is empty.
     pub fn close(&self) {
         lock(&self.queue).closing = true;
@@ -94,18 +135,18 @@ impl<T: Send, P: Payload> Shared<T, P> {
 
     /// Everything that was completed since the last call, in order.
     pub fn completions(&self) -> Vec<Completion<T, P>> {
-        let mut completions = lock(&self.completions);
-        if completions.is_empty() {
-            return Vec::new();
+        let mut done = lock(&self.done);
+        if std::mem::take(&mut done.notified) {
+            self.notifier.clear();
         }
-        self.notifier.clear();
-        std::mem::take(&mut *completions)
+        std::mem::take(&mut done.completions)
     }
 
     fn next_group(&self) -> Option<Vec<Operation<T, P>>> {
         let mut queue = lock(&self.queue);
-        while queue.operations.is_empty() {
-            if queue.closing {
+        queue.busy = false;
+        while queue.busy || queue.operations.is_empty() {
+            if queue.closing && !queue.busy {
                 return None;
             }
             queue = self
@@ -113,54 +154,116 @@ impl<T: Send, P: Payload> Shared<T, P> {
                 .wait(queue)
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
         }
+        queue.busy = true;
         Some(std::mem::take(&mut queue.operations))
     }
 
-    fn report(&self, new: &mut Vec<Completion<T, P>>) {
+    fn report(&self, new: &mut Vec<Completion<T, P>>, notify: bool) {
         if new.is_empty() {
             return;
         }
-        let mut completions = lock(&self.completions);
-        let was_empty = completions.is_empty();
-        completions.append(new);
-        if was_empty {
+        let mut done = lock(&self.done);
+        done.completions.append(new);
+        if notify && !done.notified {
+            done.notified = true;
             self.notifier.notify();
         }
     }
 }
 
-/// The thread's own state.
+/// Who carries out groups: the thread has one, the event loop another over the same files, and never both at a time.
 pub struct Writer<T, P> {
     shared: Arc<Shared<T, P>>,
-    files: FileTable,
+    files: Arc<Mutex<FileTable>>,
     done: Vec<Completion<T, P>>,
+    /// Whether the notifier tells of what is done; the event loop knows what it did itself.
+    notifies: bool,
+    /// How many groups the event loop leaves to the thread before it tries again itself.
+    groups_left_to_thread: u32,
 }
 
 impl<T: Send, P: Payload> Writer<T, P> {
-    /// A writer over `files`.
-    pub fn new(shared: Arc<Shared<T, P>>, files: FileTable) -> Self {
+    /// The thread's writer over `files`.
+    pub fn of_thread(shared: Arc<Shared<T, P>>, files: Arc<Mutex<FileTable>>) -> Self {
         Writer {
             shared,
             files,
             done: Vec::new(),
+            notifies: true,
+            groups_left_to_thread: 0,
         }
+    }
+
+    /// The event loop's writer over `files`.
+    pub fn of_event_loop(shared: Arc<Shared<T, P>>, files: Arc<Mutex<FileTable>>) -> Self {
+        Writer {
+            notifies: false,
+            ..Writer::of_thread(shared, files)
+        }
+    }
+
+    /// Carry out `operations` here if that cannot take long: they only write, to open files, at most `bytes_max` bytes,
+    /// and the thread is idle. True when it is done and reported; otherwise `operations` is untouched.
+    ///
+    /// A write to the page cache can wait for the disk all the same (a full journal, too many dirty pages). When one
+    /// does, the groups after it go to the thread for a while.
+    pub fn carry_out_here(
+        &mut self,
+        operations: &mut Vec<Operation<T, P>>,
+        bytes_max: usize,
+    ) -> bool {
+        if self.groups_left_to_thread > 0 {
+            self.groups_left_to_thread -= 1;
+            return false;
+        }
+        if !self.is_quick(operations, bytes_max) || !self.shared.claim() {
+            return false;
+        }
+        let begun = Instant::now();
+        self.run_group(std::mem::take(operations));
+        self.shared.release();
+        self.shared
+            .counters
+            .inline_groups
+            .fetch_add(1, Ordering::Relaxed);
+        if begun.elapsed() > SLOW_WRITE {
+            self.groups_left_to_thread = GROUPS_AFTER_SLOW_WRITE;
+        }
+        true
+    }
+
+    fn is_quick(&self, operations: &[Operation<T, P>], bytes_max: usize) -> bool {
+        let mut bytes = 0;
+        let files = lock(&self.files);
+        operations.iter().all(|operation| match operation {
+            Operation::Append(append) => {
+                let size = append.payload.bytes().len();
+                bytes += size;
+                !append.sync && bytes <= bytes_max && files.is_quick(append.handle, bytes as u64)
+            }
+            _ => false,
+        })
     }
 
     /// Work until the queue is closed and empty.
     pub fn run(mut self) {
         while let Some(operations) = self.shared.next_group() {
-            self.shared.counters.groups.fetch_add(1, Ordering::Relaxed);
-            // A mistake of ours must not leave the event loop waiting for ever: it fails the directory as a bad disk does.
-            if catch_unwind(AssertUnwindSafe(|| self.carry_out(Group::plan(operations)))).is_err() {
-                self.unless_failed(|_| {
-                    Err(Failure {
-                        operation: "panic",
-                        path: PathBuf::new(),
-                        errno: libc::EIO,
-                    })
-                });
-                self.report();
-            }
+            self.run_group(operations);
+        }
+    }
+
+    fn run_group(&mut self, operations: Vec<Operation<T, P>>) {
+        self.shared.counters.groups.fetch_add(1, Ordering::Relaxed);
+        // A mistake of ours must not leave the event loop waiting for ever: it fails the directory as a bad disk does.
+        if catch_unwind(AssertUnwindSafe(|| self.carry_out(Group::plan(operations)))).is_err() {
+            self.unless_failed(|_| {
+                Err(Failure {
+                    operation: "panic",
+                    path: PathBuf::new(),
+                    errno: libc::EIO,
+                })
+            });
+            self.report();
         }
     }
 
@@ -172,7 +275,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
         self.report();
         self.sync(group.syncs);
         for (handle, token) in group.closes {
-            self.files.close(handle);
+            lock(&self.files).close(handle);
             if token.is_some() {
                 self.complete(token, STAGE_CLOSED, self.errno(), None);
             }
@@ -264,7 +367,8 @@ impl<T: Send, P: Payload> Writer<T, P> {
         if self.shared.failure.get().is_some() {
             return;
         }
-        if let Err(failure) = action(&mut self.files) {
+        let outcome = action(&mut lock(&self.files));
+        if let Err(failure) = outcome {
             let errno = failure.errno;
             // Only this thread sets it, and it was not set a moment ago.
             let _ = self.shared.failure.set(failure);
@@ -291,7 +395,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
     }
 
     fn report(&mut self) {
-        self.shared.report(&mut self.done);
+        self.shared.report(&mut self.done, self.notifies);
     }
 }
 
@@ -314,7 +418,8 @@ mod tests {
     /// Run the operations as one group on the calling thread; token, stage and errno of what was completed.
     fn carry_out(operations: Vec<Operation<u32, Vec<u8>>>) -> Vec<(Option<u32>, u8, i32)> {
         let shared = Arc::new(Shared::new().unwrap());
-        let writer = Writer::new(shared.clone(), FileTable::new(10, 0));
+        let files = Arc::new(Mutex::new(FileTable::new(10, 0)));
+        let writer = Writer::of_thread(shared.clone(), files);
         shared.submit(&mut { operations });
         shared.close();
         writer.run();
@@ -349,6 +454,80 @@ mod tests {
             (Some(9), STAGE_CLOSED, 0),
         ];
         assert_eq!(done, expected);
+    }
+
+    fn idle() -> (
+        Arc<Shared<u32, Vec<u8>>>,
+        Arc<Mutex<FileTable>>,
+        Writer<u32, Vec<u8>>,
+    ) {
+        let shared = Arc::new(Shared::new().unwrap());
+        let files = Arc::new(Mutex::new(FileTable::new(10, 0)));
+        let here = Writer::of_event_loop(shared.clone(), files.clone());
+        (shared, files, here)
+    }
+
+    fn write_only(handle: Handle, position: u64, token: u32) -> Operation<u32, Vec<u8>> {
+        match append(handle, position, token) {
+            Operation::Append(append) => Operation::Append(Append {
+                synced: None,
+                sync: false,
+                ..append
+            }),
+            other => other,
+        }
+    }
+
+    #[test]
+    fn a_small_group_of_writes_is_carried_out_here_while_the_thread_is_idle() {
+        let (shared, files, mut here) = idle();
+        let path = std::env::temp_dir().join(format!("ottla-inline-{}", std::process::id()));
+        lock(&files).create(1, path.clone(), 0).unwrap();
+        assert!(here.carry_out_here(&mut vec![write_only(1, 0, 5)], 10));
+        let done = shared.completions();
+        let size = std::fs::metadata(&path).unwrap().len();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(size, 10);
+        assert_eq!(done.len(), 1);
+        assert_eq!(
+            (done[0].token, done[0].stage, done[0].errno),
+            (Some(5), STAGE_WRITTEN, 0)
+        );
+    }
+
+    #[test]
+    fn what_may_take_long_is_left_to_the_thread() {
+        let (shared, files, mut here) = idle();
+        let path = std::env::temp_dir().join(format!("ottla-not-inline-{}", std::process::id()));
+        lock(&files).create(1, path.clone(), 0).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut left = |mut operations: Vec<Operation<u32, Vec<u8>>>, bytes_max| {
+            let count = operations.len();
+            !here.carry_out_here(&mut operations, bytes_max) && operations.len() == count
+        };
+        assert!(left(vec![write_only(1, 0, 5)], 9), "too many bytes");
+        assert!(
+            left(vec![write_only(1, 0, 5), write_only(1, 10, 6)], 19),
+            "too many bytes in all"
+        );
+        assert!(left(vec![append(1, 0, 5)], 100), "a sync");
+        assert!(
+            left(vec![write_only(2, 0, 5)], 100),
+            "a file that is not open"
+        );
+        let close = Operation::Close {
+            handle: 1,
+            token: None,
+        };
+        assert!(left(vec![write_only(1, 0, 5), close], 100), "a close");
+        shared.submit(&mut vec![write_only(1, 0, 5)]);
+        assert!(
+            left(vec![write_only(1, 10, 6)], 100),
+            "work that waits for the thread"
+        );
+        assert!(shared.next_group().is_some());
+        assert!(left(vec![write_only(1, 10, 6)], 100), "work of the thread");
+        assert!(shared.completions().is_empty());
     }
 
     #[test]

@@ -266,8 +266,14 @@ class LogIo:
     def close_handle(self, handle: int, token: object | None = None) -> None:
         """Forget a file once everything before is done; completes as CLOSED. The handle is not to be used again."""
 
-    def submit(self) -> None:
-        """Give everything asked for since the last call to the thread, as one group or a part of one."""
+    def submit(self, inline_bytes_max: int = 0) -> bool:
+        """Give everything asked for since the last call to the thread, as one group or a part of one.
+
+        A group that only writes, to open files and at most `inline_bytes_max` bytes, is carried out before the call
+        returns while the thread is idle; then the result is True and `completions` has its outcome, without the
+        descriptor becoming readable. After a write that took more than a millisecond the next 1,000 groups go to the
+        thread.
+        """
 
     def completions(self) -> list[tuple[object | None, int, int]]:
         """What was completed since the last call: token, stage, errno (0: done).
@@ -288,6 +294,9 @@ class LogIo:
     def written_bytes(self) -> int: ...
     @property
     def groups(self) -> int: ...
+    @property
+    def inline_groups(self) -> int:
+        """Groups that were carried out by `submit`."""
     @property
     def write_calls(self) -> int: ...
     @property

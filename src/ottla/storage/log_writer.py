@@ -7,9 +7,13 @@ thread's descriptor becomes readable, and then each log that got on is told once
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from ottla.storage.log_io import Completion, LogIo
+
+
+_INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is written without the thread, when nothing of it is synced: the way there and back costs more than the copy."""
 
 
 class Progressing(Protocol):
@@ -83,9 +87,10 @@ class LogWriter:
         self._progressed[log] = None
 
     def submit(self) -> None:
-        """Give the thread what has been asked for."""
+        """Give the thread what has been asked for; a little that is only written is done here when it is idle."""
         self._submit_is_due = False
-        self._io.submit()
+        if self._io.submit(_INLINE_BYTES_MAX):
+            self.poll()
 
     def poll(self) -> None:
         """Hand out what has been completed."""

@@ -56,12 +56,12 @@ class LossyLogIo:
     def close_handle(self, handle: int, token: object | None = None) -> None:
         self._operations.append(("close", handle, token))
 
-    def submit(self) -> None:
+    def submit(self, inline_bytes_max: int = 0) -> bool:
         operations, self._operations = self._operations, []
         appends = sorted((op for op in operations if op[0] == "append"), key=lambda op: op[1])
         for _, handle, position, data, token, flags in appends:
             if not self._step():
-                return
+                return False
             self._files[handle].pending.append((position, data))
             self._complete(token if flags & WRITTEN else None, WRITTEN)
         wanted: dict[int, list[object | None]] = {}
@@ -72,7 +72,7 @@ class LossyLogIo:
                 wanted.setdefault(op[1], []).append(op[2])
         for handle in sorted(wanted):
             if not self._step():
-                return
+                return False
             file = self._files[handle]
             for position, data in file.pending:
                 _write(file.durable, position, data)
@@ -82,6 +82,7 @@ class LossyLogIo:
         for op in operations:
             if op[0] == "close":
                 self._complete(op[2], CLOSED)
+        return False
 
     def completions(self) -> list[tuple[object, int, int]]:
         completions, self._completions = self._completions, []

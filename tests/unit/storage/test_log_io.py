@@ -282,3 +282,41 @@ def test_files_end_up_as_if_every_append_had_been_made_in_order(
     completions = io.completions()
     assert sorted(token for token, stage, _ in completions if stage == WRITTEN) == list(range(len(operations)))
     assert not any(code for _, _, code in completions)
+
+
+def submit_here(io: LogIo, handle: int, position: int) -> int:
+    """Append until the event loop's side has written one itself; the position after it.
+
+    The thread is idle a moment after it reported, so the first attempts may go to it.
+    """
+    for attempt in range(100_000):
+        io.append(handle, position, b"y" * 100, attempt, WRITTEN)
+        position += 100
+        if io.submit(inline_bytes_max=100):
+            return position
+        wait_for(io, 1)
+    raise AssertionError("the thread was never idle")
+
+
+def test_a_small_group_is_written_by_the_caller_while_the_thread_is_idle(io: LogIo, tmp_path: Path):
+    path = tmp_path / "a.log"
+    handle = io.create(str(path))
+    io.append(handle, 0, b"x" * 100, "by the thread", WRITTEN)
+    assert not io.submit(inline_bytes_max=100)
+    wait_for(io, 1)
+    end = submit_here(io, handle, 100)
+    assert path.read_bytes() == b"x" * 100 + b"y" * (end - 100)
+    assert not select.select([io.fileno()], [], [], 0)[0]
+    assert [(stage, errno) for _, stage, errno in io.completions()] == [(WRITTEN, 0)]
+    assert io.inline_groups == 1
+
+
+def test_a_failure_of_the_callers_write_is_reported_as_one_of_the_thread_is(io: LogIo):
+    handle = io.create("/dev/full")
+    io.append(handle, 0, b"", "opened", WRITTEN)
+    io.submit()
+    wait_for(io, 1)
+    io.append(handle, 0, b"x" * 100, "token", WRITTEN)
+    completions = io.completions() if io.submit(inline_bytes_max=100) else wait_for(io, 2)
+    assert completions == [(None, FAILURE, errno.ENOSPC), ("token", WRITTEN, errno.ENOSPC)]
+    assert io.failure == ("write", Path("/dev/full"), errno.ENOSPC)
