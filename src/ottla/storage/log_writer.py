@@ -11,7 +11,6 @@ from typing import Final, Protocol, cast
 
 from ottla.storage.log_io import Completion, LogIo
 
-
 _INLINE_BYTES_MAX: Final = 64 * 1024
 """What is written without the thread, when nothing of it is synced: the way there and back costs more than the copy."""
 
