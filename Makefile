@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ROWS ?= all
+ROUNDS ?= 2
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test conformance check bench docs clean
+.PHONY: setup run test conformance check bench bench-parts docs clean
 
 setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
 
@@ -20,7 +22,10 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check
 
-bench: $(STAMP)/dev ## Measure the protocol codec, the kernel, the log and the network
+bench: $(STAMP)/dev ## Measure Ottla beside Apache Kafka (ROWS=produce,latency ROUNDS=1 OTTLA_ONLY=1 for less)
+	@$(BIN)/python -m benchmarks.beside_kafka --rows $(ROWS) --rounds $(ROUNDS) $(if $(OTTLA_ONLY),--ottla-only)
+
+bench-parts: $(STAMP)/dev ## Measure the protocol codec, the kernel, the log and the network, each alone
 	@tools/bench
 
 docs: $(STAMP)/dev ## Say where the documents are and check that their commands and links hold

@@ -1,0 +1,79 @@
+"""What is run, in which order: rounds of targets, alternating, each with the groups of rows that concern it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WRITTEN, TARGETS, Target
+
+LOAD_GROUPS = ("produce", "consume", "requests", "latency")
+LIFE_GROUPS = ("start", "idle", "memory")
+SCALING_GROUPS = ("partitions", "connections", "log-size")
+GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, "spark", *SCALING_GROUPS)
+
+# Roughly how many seconds each takes on two cores, for the remaining time that is shown.
+SECONDS = {
+    OTTLA_WRITTEN.key: {"load": 75, "spark": 45, "partitions": 30, "connections": 25, "log-size": 20},
+    KAFKA.key: {"load": 120, "spark": 65, "partitions": 120, "connections": 35, "log-size": 45},
+    OTTLA.key: {"load": 60, "spark": 45, "partitions": 30, "connections": 25, "log-size": 20},
+    KAFKA_SYNCED.key: {"load": 130},
+}
+# Which of the groups concern a target, and whether in each round or only in the first.
+LOAD_OF = {
+    OTTLA_WRITTEN.key: (*LIFE_GROUPS, *LOAD_GROUPS),
+    KAFKA.key: (*LIFE_GROUPS, *LOAD_GROUPS),
+    OTTLA.key: ("start", "memory", "produce", "requests", "latency"),
+    KAFKA_SYNCED.key: ("produce", "requests", "latency"),
+}
+BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One broker's life: `kind` is load, spark or one of the scaling groups; `groups` are those of a load."""
+
+    round: int
+    target: Target
+    kind: str
+    groups: frozenset[str]
+
+    @property
+    def seconds(self) -> float:
+        return SECONDS[self.target.key][self.kind]
+
+    def __str__(self) -> str:
+        return f"round {self.round}, {self.target.title}: {self.kind}"
+
+
+def steps(groups: Sequence[str], targets: Sequence[str], rounds: int) -> list[Step]:
+    """Targets take turns, in the other order in every second round; scaling rows are measured in the first round only.
+
+    Raises:
+        ValueError: a group or a target is not known.
+    """
+    for unknown in [*(set(groups) - set(GROUPS)), *(set(targets) - set(TARGETS))]:
+        raise ValueError(f"{unknown!r} is not known; rows are {', '.join(GROUPS)}; targets are {', '.join(TARGETS)}")
+    planned = []
+    for number in range(1, rounds + 1):
+        order = [target for key, target in TARGETS.items() if key in targets]
+        if number % 2 == 0:
+            order.reverse()
+        for target in order:
+            wanted = frozenset(LOAD_OF[target.key]) & frozenset(groups)
+            if wanted:
+                planned.append(Step(number, target, "load", wanted))
+        once = SCALING_GROUPS if number == 1 else ()
+        for kind in ("spark", *once):
+            if kind in groups:
+                planned += [
+                    Step(number, target, kind, frozenset()) for target in order if target.key in BESIDE_EACH_OTHER
+                ]
+    return planned
+
+
+def remaining_seconds(planned: Sequence[Step], done: int, elapsed_s: float) -> float:
+    """Of a run that has taken `elapsed_s` for its first `done` steps."""
+    expected_so_far = sum(step.seconds for step in planned[:done])
+    pace = elapsed_s / expected_so_far if done else 1.0
+    return pace * sum(step.seconds for step in planned[done:])

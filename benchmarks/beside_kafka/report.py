@@ -1,0 +1,129 @@
+"""The result of a run as JSON, and as a table in Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.beside_kafka.aims import SECTIONS, Section, comparisons
+from benchmarks.beside_kafka.figures import Figures
+
+KAFKA_VERSION = "4.3.1"
+HEADINGS = ("row", "", "Ottla", "Kafka", "ratio", "aim", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run: when and where it was made, and its figures."""
+
+    made: str  # ISO 8601
+    rounds: int
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    figures: Figures
+
+    def as_json(self) -> dict[str, Any]:
+        """With every comparison worked out, for readers that know nothing of the aims."""
+        return {
+            "made": self.made,
+            "rounds": self.rounds,
+            "machine": self.machine,
+            "versions": self.versions,
+            "figures": self.figures.as_json(),
+            "comparisons": [
+                {
+                    "section": section.title,
+                    "row": line.place.row,
+                    "metric": line.place.metric,
+                    section.ottla: line.ottla,
+                    section.kafka: line.kafka,
+                    "ratio": line.ratio,
+                    "aim": str(line.aim) if line.aim else None,
+                    "verdict": line.verdict or None,
+                }
+                for section in SECTIONS
+                for line in comparisons(section, self.figures)
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Report:
+        """The inverse of `as_json`; what was worked out is worked out anew."""
+        return cls(
+            document["made"],
+            document["rounds"],
+            document["machine"],
+            document["versions"],
+            Figures.from_json(document["figures"]),
+        )
+
+
+def this_machine() -> dict[str, Any]:
+    """What the figures depend on, without a name that identifies it."""
+    meminfo = Path("/proc/meminfo").read_text().split()
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "cores": os.cpu_count(),
+        "processor": models[0].partition(":")[2].strip() if models else platform.machine(),
+        "memory_gb": round(int(meminfo[1]) / 1e6, 1),
+        "kernel": platform.release(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of everything that took part."""
+    return {
+        "Apache Kafka": KAFKA_VERSION,
+        "Python": platform.python_version(),
+        "confluent-kafka (librdkafka)": version("confluent-kafka"),
+        "PySpark": version("pyspark"),
+    }
+
+
+def number(value: float | None) -> str:
+    """Three digits that matter, thousands separated; a dash for nothing."""
+    if value is None:
+        return "-"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
+
+
+def markdown(report: Report) -> str:
+    """One table for each section that has figures, and above them a line that counts the aims."""
+    judged = [line for section in SECTIONS for line in comparisons(section, report.figures) if line.verdict]
+    held = sum(line.verdict == "ok" for line in judged)
+    machine = report.machine
+    head = (
+        f"Made {report.made[:10]}: {machine['cores']} cores ({machine['processor']}), {machine['memory_gb']} GB, "
+        f"Linux {machine['kernel']}; "
+        + ", ".join(f"{name} {at}" for name, at in report.versions.items())
+        + f"; medians of {report.rounds} round{'s' if report.rounds > 1 else ''}. "
+        f"{held} of {len(judged)} aims hold."
+    )
+    return "\n\n".join([head, *(text for section in SECTIONS if (text := _table(section, report.figures)))]) + "\n"
+
+
+def cells(section: Section, figures: Figures) -> Iterator[tuple[str, ...]]:
+    """The lines of a section's table as text: row (once), metric, Ottla, Kafka, ratio, aim, verdict."""
+    before = None
+    for line in comparisons(section, figures):
+        place = line.place
+        figures_of = (number(line.ottla), number(line.kafka), number(line.ratio))
+        yield (place.row if place.row != before else "", place.metric, *figures_of, str(line.aim or ""), line.verdict)
+        before = place.row
+
+
+def _table(section: Section, figures: Figures) -> str:
+    lines = [f"| {' | '.join(line)} |" for line in cells(section, figures)]
+    if not lines:
+        return ""
+    head = f"| {' | '.join(HEADINGS)} |"
+    return "\n".join([f"### {section.title}", "", head, "|---|---|--:|--:|--:|--:|---|", *lines])

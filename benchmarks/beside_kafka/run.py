@@ -1,0 +1,87 @@
+"""Runs a plan, step by step, and says what it does and how long it will take."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.beside_kafka.figures import Figures
+from benchmarks.beside_kafka.page_cache import PageCacheFiller
+from benchmarks.beside_kafka.plan import LOAD_GROUPS, Step, remaining_seconds
+from benchmarks.beside_kafka.rows import connections, latency, life, log_size, partitions, requests, spark, throughput
+from benchmarks.beside_kafka.session import Session
+
+SCALING_ROWS: dict[str, Callable[[Session], None]] = {
+    "spark": spark.measure,
+    "partitions": partitions.measure,
+    "connections": connections.measure,
+    "log-size": log_size.measure,
+}
+
+
+def measure_load(session: Session, groups: frozenset[str]) -> None:
+    """One broker from its start to its end, with the rows of `groups` in between."""
+    broker = session.new_broker()
+    try:
+        session.fill_page_cache()
+        times = broker.start()
+        if "start" in groups:
+            life.record_start(session, "start, new directory", times)
+        if "idle" in groups:
+            life.measure_idle(session, broker)
+        if groups & {*LOAD_GROUPS, "memory"}:
+            session.warm_up(broker)
+        if groups & {"produce", "consume"}:
+            throughput.measure(session, broker, groups)
+        if "requests" in groups:
+            requests.measure(session, broker)
+        if "latency" in groups:
+            rates = (1_000,) if session.target.key == "kafka-synced" else (1_000, 20_000)
+            latency.measure(session, broker, rates)
+        if "memory" in groups:
+            life.measure_after_load(session, broker)
+        broker.stop()
+    finally:
+        broker.kill()
+        broker.remove()
+
+
+def run(
+    planned: Sequence[Step],
+    work: Path,
+    kafka_class_path: Callable[[], str],
+    say: Callable[[str], None],
+    scale: float = 1.0,
+    fill: bool = True,
+) -> Figures:
+    """All steps; what they measured.
+
+    One broker is up at a time. What one step wrote is on disk and removed before the next begins.
+    """
+    figures, begun = Figures(), time.perf_counter()
+    shutil.rmtree(work / "data", ignore_errors=True)
+    data = work / "data"
+    data.mkdir(parents=True)
+    filler = PageCacheFiller(data / "page-cache-filler")
+    for number, step in enumerate(planned):
+        left = remaining_seconds(planned, number, time.perf_counter() - begun)
+        say(f"[{number + 1}/{len(planned)}, about {left / 60:.0f} min left] {step}")
+        os.sync()
+        session = Session(
+            target=step.target,
+            work=data,
+            figures=figures,
+            kafka_class_path=kafka_class_path,
+            fill_page_cache=filler.fill if fill else lambda: None,
+            say=lambda text: say(f"    {text}"),
+            scale=scale,
+        )
+        if step.kind == "load":
+            measure_load(session, step.groups)
+        else:
+            SCALING_ROWS[step.kind](session)
+    shutil.rmtree(data)
+    return figures

@@ -1,0 +1,85 @@
+"""One target in one round: its broker, the load against it, and where the figures go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.beside_kafka.brokers import Broker, Target
+from benchmarks.beside_kafka.figures import Figures
+from benchmarks.beside_kafka.load_generator import LoadGenerator, compiled, librdkafka
+from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds
+
+WARM_UP_RECORDS = 1_000_000
+ADMIN_PATIENCE_S = 300.0
+
+
+@dataclass
+class Session:
+    """Given to each row. `scale` multiplies counts and times; 1 is a real run, a smoke test takes a thousandth."""
+
+    target: Target
+    work: Path  # data directories and programs are made here
+    figures: Figures
+    kafka_class_path: Callable[[], str]
+    fill_page_cache: Callable[[], object]
+    say: Callable[[str], None]
+    scale: float = 1.0
+    _brokers: int = field(default=0)
+
+    def new_broker(self, **settings: str) -> Broker:
+        """A broker over a new, empty data directory; not started."""
+        self._brokers += 1
+        broker = Broker(self.target, self.work / f"data-{self._brokers}", settings, self.kafka_class_path)
+        broker.remove()
+        return broker
+
+    def program(self, name: str) -> Path:
+        """A compiled part of the load generator."""
+        libraries = (librdkafka(),) if name == "load" else ()
+        return compiled(name, self.work / "bin", libraries)
+
+    def load(self, broker: Broker) -> LoadGenerator:
+        return LoadGenerator(self.program("load"), broker.bootstrap)
+
+    def count(self, records: int) -> int:
+        """Scaled, and at least one."""
+        return max(1, int(records * self.scale))
+
+    def seconds(self, seconds: float) -> float:
+        """Scaled, and at least a fifth of a second."""
+        return max(0.2, seconds * self.scale)
+
+    def record(self, row: str, metric: str, value: float) -> None:
+        self.figures.add(row, metric, self.target.key, value)
+
+    def create_topic(self, broker: Broker, name: str, partitions: int = 1, **configs: str) -> float:
+        """Seconds until every partition of the new topic has a leader."""
+        begun = time.perf_counter()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
+        topic = NewTopic(name, partitions, 1, config=configs)
+        for creation in admin.create_topics([topic], request_timeout=ADMIN_PATIENCE_S).values():
+            creation.result()
+        until = begun + ADMIN_PATIENCE_S
+        while time.perf_counter() < until:
+            known = admin.list_topics(name, timeout=ADMIN_PATIENCE_S).topics[name]
+            if len(known.partitions) == partitions and all(each.leader >= 0 for each in known.partitions.values()):
+                return time.perf_counter() - begun
+            time.sleep(0.01)
+        raise TimeoutError(f"{name} has no leaders after {ADMIN_PATIENCE_S:.0f} s")
+
+    def warm_up(self, broker: Broker) -> None:
+        """A million records in and out, uncounted: for the JVM's compiler, and the same for everyone."""
+        load, count = self.load(broker), self.count(WARM_UP_RECORDS)
+        self.create_topic(broker, "warm-up")
+        load.produce("warm-up", size=100, count=count)
+        load.consume("warm-up", count=count)
+
+    def measure_cpu(self, broker: Broker) -> Callable[[], CpuSeconds]:
+        """Call it when the work is done, for what the broker used since now."""
+        before = cpu_seconds(broker.pid)
+        return lambda: cpu_seconds(broker.pid) - before
