@@ -5,6 +5,7 @@ decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the r
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ottla.model.error_code import ErrorCode
@@ -79,10 +80,7 @@ def produce(
             on_buffer_free()
             production.decide(index, write.refusal or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
-
-        def on_ack(ack: AppendAck, index: int = index) -> None:
-            production.decide(index, ack)
-
+        on_ack = partial(production.decide, index)
         write.partition.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
     if not writes:
         on_produced([])

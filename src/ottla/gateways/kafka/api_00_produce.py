@@ -14,6 +14,7 @@ from typing import Final
 from ottla.broker.produce import PartitionWrite, produce
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.produce_answer import ProduceAnswers
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.protocol.api_keys import ApiKey
@@ -34,6 +35,8 @@ TOPIC_ID_VERSION: Final = 13
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
+_answers: Final = ProduceAnswers()
+
 
 def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     """Append each partition's batch; answer when all of them are decided."""
@@ -50,7 +53,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         if acks == ACKS_NONE:
             _finish_unacknowledged(ctx, acknowledgements)
         else:
-            ctx.respond(_response(ctx, request, acknowledgements))
+            _respond(ctx, request, acknowledgements)
 
     produce(
         writes,
@@ -96,6 +99,24 @@ def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[Appen
         if ack.error is not ErrorCode.NONE:
             raise InvalidInputError(f"produce with acks=0 failed: {ack.error.name}: {ack.message}")
     ctx.no_response()
+
+
+def _respond(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> None:
+    if len(acknowledgements) == len(request.topic_data) == 1 and acknowledgements[0].error is ErrorCode.NONE:
+        ack = acknowledgements[0]
+        topic = request.topic_data[0]
+        frame = _answers.frame(
+            ctx.correlation_id,
+            ctx.api_version,
+            (topic.name, topic.topic_id),
+            topic.partition_data[0].index,
+            ack.base_offset,
+            ack.log_append_time_ms,
+            ack.log_start_offset,
+        )
+        ctx.respond_frame(frame)
+    else:
+        ctx.respond(_response(ctx, request, acknowledgements))
 
 
 def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> ProduceResponse:

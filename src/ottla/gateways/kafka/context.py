@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request in flight.
 
-    It must be answered exactly once, by `respond`, `respond_parts` or `no_response`; the answers of a connection leave
-    in the order of its requests whatever order they are given in.
+    It must be answered exactly once, by `respond`, `respond_frame`, `respond_parts` or `no_response`; the answers of a
+    connection leave in the order of its requests whatever order they are given in.
     """
 
     __slots__ = ("_slot", "api_version", "client_id", "correlation_id", "kafka_connection", "records_lease")
@@ -60,6 +60,10 @@ class RequestContext:
     def respond(self, response: Any) -> None:
         """Answer with a message."""
         self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
+
+    def respond_frame(self, frame: bytes) -> None:
+        """Answer with a whole frame, its length and correlation id included."""
+        self._slot.send((frame,))
 
     def respond_parts(self, response: Any) -> None:
         """Answer with a message whose records are slices of files, which go to the socket without a copy."""
