@@ -203,6 +203,11 @@ impl LogIo {
         self.gathered().push(Operation::Close { handle, token });
     }
 
+    #[pyo3(signature = (token = None))]
+    fn resume(&self, token: Option<Token>) {
+        self.gathered().push(Operation::Resume { token });
+    }
+
     #[pyo3(signature = (inline_bytes_max = 0))]
     fn submit(&self, py: Python<'_>, inline_bytes_max: usize) -> bool {
         let mut operations = std::mem::take(&mut *self.gathered());
@@ -242,12 +247,8 @@ impl LogIo {
 
     #[getter]
     fn failure(&self) -> Option<(String, PathBuf, i32)> {
-        let failure = self.shared.failure.get()?;
-        Some((
-            failure.operation.to_owned(),
-            failure.path.clone(),
-            failure.errno,
-        ))
+        let failure = self.shared.failure()?;
+        Some((failure.operation.to_owned(), failure.path, failure.errno))
     }
 
     #[getter]

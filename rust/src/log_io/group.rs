@@ -24,6 +24,8 @@ pub struct Group<T, P> {
     /// Which files to sync, with the tokens that want to know, in the order of submission.
     pub syncs: BTreeMap<Handle, Vec<T>>,
     pub closes: Vec<(Handle, Option<T>)>,
+    /// Who wants to go on after a failure. That comes last: what came with it still fails.
+    pub resumes: Vec<Option<T>>,
 }
 
 impl<T, P: Payload> Group<T, P> {
@@ -34,6 +36,7 @@ impl<T, P: Payload> Group<T, P> {
             appends: Vec::with_capacity(operations.len()),
             syncs: BTreeMap::new(),
             closes: Vec::new(),
+            resumes: Vec::new(),
         };
         for operation in operations {
             match operation {
@@ -55,6 +58,7 @@ impl<T, P: Payload> Group<T, P> {
                     group.syncs.entry(handle).or_default().extend(token)
                 }
                 Operation::Close { handle, token } => group.closes.push((handle, token)),
+                Operation::Resume { token } => group.resumes.push(token),
             }
         }
         group.appends.sort_by_key(|append| append.handle);

@@ -58,6 +58,8 @@ pub enum Operation<T, P> {
     Sync { handle: Handle, token: Option<T> },
     /// Forget a file.
     Close { handle: Handle, token: Option<T> },
+    /// Try again what comes after this, although something failed before.
+    Resume { token: Option<T> },
 }
 
 /// One thing the thread is done with.
@@ -70,7 +72,7 @@ pub struct Completion<T, P> {
     pub payload: Option<P>,
 }
 
-/// The first thing that went wrong. Everything after it fails with the same `errno`.
+/// The first thing that went wrong. Everything after it fails with the same `errno`, until somebody resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub operation: &'static str,

@@ -16,8 +16,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::file_table::FileTable;
@@ -67,7 +67,9 @@ pub struct Shared<T, P> {
     done: Mutex<Done<T, P>>,
     pub notifier: Notifier,
     pub counters: Counters,
-    pub failure: OnceLock<Failure>,
+    failure: Mutex<Option<Failure>>,
+    /// The errno of the failure, 0 while there is none.
+    errno: AtomicI32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -93,7 +95,8 @@ impl<T: Send, P: Payload> Shared<T, P> {
             }),
             notifier: Notifier::new()?,
             counters: Counters::default(),
-            failure: OnceLock::new(),
+            failure: Mutex::new(None),
+            errno: AtomicI32::new(0),
         })
     }
 
@@ -140,6 +143,21 @@ impl<T: Send, P: Payload> Shared<T, P> {
             self.notifier.clear();
         }
         std::mem::take(&mut done.completions)
+    }
+
+    /// What went wrong first, unless the thread resumed since.
+    pub fn failure(&self) -> Option<Failure> {
+        lock(&self.failure).clone()
+    }
+
+    fn errno(&self) -> i32 {
+        self.errno.load(Ordering::Relaxed)
+    }
+
+    fn set_failure(&self, failure: Option<Failure>) {
+        let errno = failure.as_ref().map_or(0, |failure| failure.errno);
+        *lock(&self.failure) = failure;
+        self.errno.store(errno, Ordering::Relaxed);
     }
 
     fn next_group(&self) -> Option<Vec<Operation<T, P>>> {
@@ -277,8 +295,12 @@ impl<T: Send, P: Payload> Writer<T, P> {
         for (handle, token) in group.closes {
             lock(&self.files).close(handle);
             if token.is_some() {
-                self.complete(token, STAGE_CLOSED, self.errno(), None);
+                self.complete(token, STAGE_CLOSED, self.shared.errno(), None);
             }
+        }
+        for token in group.resumes {
+            self.shared.set_failure(None);
+            self.complete(token, STAGE_CLOSED, 0, None);
         }
         self.report();
     }
@@ -289,7 +311,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
             let errno = if index < written_count {
                 0
             } else {
-                self.errno()
+                self.shared.errno()
             };
             self.complete(append.written, STAGE_WRITTEN, errno, Some(append.payload));
         }
@@ -308,7 +330,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
                 .sync_calls
                 .fetch_add(1, Ordering::Relaxed);
             self.unless_failed(|files| files.sync(handle));
-            let errno = self.errno();
+            let errno = self.shared.errno();
             for token in tokens {
                 self.complete(Some(token), STAGE_SYNCED, errno, None);
             }
@@ -320,7 +342,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
     fn write_runs(&mut self, appends: &[Append<T, P>], syncs: &BTreeMap<Handle, Vec<T>>) -> usize {
         let mut written_count = 0;
         let mut written_bytes = 0;
-        while written_count < appends.len() && self.shared.failure.get().is_none() {
+        while written_count < appends.len() && self.shared.errno() == 0 {
             let rest = &appends[written_count..];
             let run = &rest[..run_length(rest, BUFFERS_PER_WRITE_MAX)];
             let buffers: Vec<&[u8]> = run.iter().map(|append| append.payload.bytes()).collect();
@@ -335,7 +357,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
                     files.write_back_when_due(handle)
                 }
             });
-            if self.shared.failure.get().is_none() {
+            if self.shared.errno() == 0 {
                 self.shared
                     .counters
                     .write_calls
@@ -362,16 +384,15 @@ impl<T: Send, P: Payload> Writer<T, P> {
         written_count
     }
 
-    /// Do something to the files, unless something failed before: after that nothing is tried again.
+    /// Do something to the files, unless something failed before: after that nothing is tried until somebody resumes.
     fn unless_failed(&mut self, action: impl FnOnce(&mut FileTable) -> Result<(), Failure>) {
-        if self.shared.failure.get().is_some() {
+        if self.shared.errno() != 0 {
             return;
         }
         let outcome = action(&mut lock(&self.files));
         if let Err(failure) = outcome {
             let errno = failure.errno;
-            // Only this thread sets it, and it was not set a moment ago.
-            let _ = self.shared.failure.set(failure);
+            self.shared.set_failure(Some(failure));
             self.done.push(Completion {
                 token: None,
                 stage: STAGE_FAILURE,
@@ -388,10 +409,6 @@ impl<T: Send, P: Payload> Writer<T, P> {
             errno,
             payload,
         });
-    }
-
-    fn errno(&self) -> i32 {
-        self.shared.failure.get().map_or(0, |failure| failure.errno)
     }
 
     fn report(&mut self) {
@@ -528,6 +545,37 @@ mod tests {
         assert!(shared.next_group().is_some());
         assert!(left(vec![write_only(1, 10, 6)], 100), "work of the thread");
         assert!(shared.completions().is_empty());
+    }
+
+    #[test]
+    fn what_comes_with_a_resume_still_fails_and_what_comes_after_it_does_not() {
+        let path = std::env::temp_dir().join(format!("ottla-log-io-resume-{}", std::process::id()));
+        let create = Operation::Create {
+            handle: 2,
+            path: path.clone(),
+            preallocate_bytes: 0,
+        };
+        let shared = Arc::new(Shared::new().unwrap());
+        let files = Arc::new(Mutex::new(FileTable::new(10, 0)));
+        let mut writer = Writer::new(shared.clone(), files);
+        let resume = Operation::Resume { token: Some(9) };
+        writer.carry_out(Group::plan(vec![append(1, 0, 5), resume, append(1, 10, 6)]));
+        writer.carry_out(Group::plan(vec![create, append(2, 0, 7)]));
+        std::fs::remove_file(&path).unwrap();
+        let done: Vec<_> = shared.completions().into_iter().collect();
+        let done: Vec<_> = done.iter().map(|d| (d.token, d.stage, d.errno)).collect();
+        let expected = [
+            (None, STAGE_FAILURE, libc::EBADF),
+            (Some(5), STAGE_WRITTEN, libc::EBADF),
+            (Some(6), STAGE_WRITTEN, libc::EBADF),
+            (Some(5), STAGE_SYNCED, libc::EBADF),
+            (Some(6), STAGE_SYNCED, libc::EBADF),
+            (Some(9), STAGE_CLOSED, 0),
+            (Some(7), STAGE_WRITTEN, 0),
+            (Some(7), STAGE_SYNCED, 0),
+        ];
+        assert_eq!(done, expected);
+        assert_eq!(shared.failure(), None);
     }
 
     #[test]

@@ -33,14 +33,15 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
     """Replay a partition into a shard, from its log start to the end it has now.
 
     Records that are in the log but not committed yet are waited for: they were decided by an earlier leader, or by this
-    shard before it had to load again, and nothing may be decided without them. Reading and decoding happen in a thread,
+    shard before it had to load again, and nothing may be decided without them. When the disk lost some, the log ends
+    where it ends then. Reading and decoding happen in a thread,
     a chunk at a time; only `replay` runs on the event loop, which gets a turn between chunks. Raises what reading
     raises (ApiError, OSError), InvalidInputError for a broken record, and ApiError NOT_LEADER_OR_FOLLOWER.
     """
     offset = partition.log.log_start_offset
     end_offset = partition.log.log_end_offset
     record_count = unknown_count = 0
-    while offset < end_offset:
+    while offset < min(end_offset, partition.log.log_end_offset):
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {partition.topic_partition}")
         if partition.high_watermark <= offset:

@@ -266,6 +266,12 @@ class LogIo:
     def close_handle(self, handle: int, token: object | None = None) -> None:
         """Forget a file once everything before is done; completes as CLOSED. The handle is not to be used again."""
 
+    def resume(self, token: object | None = None) -> None:
+        """After a failure: try again what is submitted from the completion on, which comes as CLOSED without errno.
+
+        What was submitted before, or together with this, still fails. Handles stay as they are.
+        """
+
     def submit(self, inline_bytes_max: int = 0) -> bool:
         """Give everything asked for since the last call to the thread, as one group or a part of one.
 
@@ -286,7 +292,7 @@ class LogIo:
 
     @property
     def failure(self) -> tuple[str, Path, int] | None:
-        """The first failure: what was tried, on which file, errno."""
+        """The first failure since the thread began or resumed: what was tried, on which file, errno."""
     @property
     def queued_bytes(self) -> int:
         """Bytes appended and not yet written."""

@@ -12,11 +12,13 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
+from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
 from ottla.storage.log import Log
@@ -51,6 +53,7 @@ class PartitionKeeper:
         self._fetch_purgatory = fetch_purgatory
         self._clock = clock
         self._tasks = tasks
+        self._throttled = LogThrottle(logger, clock)
 
     async def load(self, image: MetadataImage) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
@@ -72,9 +75,14 @@ class PartitionKeeper:
         if delta.deleted_topics:
             self._groups.topics_deleted([topic.name for topic in delta.deleted_topics])
         for topic in (*delta.created_topics, *delta.changed_topics):
-            await self._serve(topic, image)
+            await self._serve_or_say(topic, image)
         for topic in self._configs.topics_with_changed_settings(image, delta):
             self._reconfigure(topic, image)
+
+    async def serve_missing(self, image: MetadataImage) -> None:
+        """Serve what could not be made when the image changed."""
+        for topic in image.topics_by_id.values():
+            await self._serve_or_say(topic, image)
 
     def on_high_watermark(self, partition: Partition) -> None:
         """More can be read from a partition: whoever waits for it gets it."""
@@ -93,6 +101,13 @@ class PartitionKeeper:
             if found is not None:
                 found.log.config = config
                 found.min_insync_replicas = int(settings["min.insync.replicas"])
+
+    async def _serve_or_say(self, topic: TopicImage, image: MetadataImage) -> None:
+        """The topic is decided, whether or not this broker has room for it now."""
+        try:
+            await self._serve(topic, image)
+        except ApiError as error:
+            self._throttled.warning("topic %s is not served: %s", topic.name, error.message)
 
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
         settings = self._configs.topic_settings(topic.name, image)

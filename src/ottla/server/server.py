@@ -5,7 +5,6 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from ottla.broker.broker import Broker
@@ -32,6 +31,7 @@ from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+from ottla.server.disk_watch import DiskWatch
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
@@ -70,9 +70,6 @@ class Server:
         self._network_config = network_config(settings, connections_max)
         self._logs = logs
         self._doors = doors
-        self._is_failing = False
-        self.on_failure: Callable[[str], None] = logger.error
-        """Told once, in one line, when the data directory can no longer be written."""
         self._wire()
 
     def _wire(self) -> None:
@@ -127,6 +124,7 @@ class Server:
             timer=doors.timer,
             name=endpoint.listener,
         )
+        self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
 
     def _connect(self, connection: Connection) -> KafkaConnection:
@@ -161,12 +159,12 @@ class Server:
         self._groups.close()
         await self._listener.close(DRAIN_MS)
         await self._controller.close()
-        await self._logs.close(clean=not self._is_failing)
+        await self._logs.close()
         self._doors.timer.close()
         await self._doors.tasks.close()
 
     def _on_directory_failure(self, error: OSError) -> None:
-        self._is_failing = True
-        message = f"the data directory is offline: {error}; produce fails until the broker is restarted on a sound disk"
-        self._keeper.fail_all(message)
-        self.on_failure(message)
+        self._keeper.fail_all(self._disk_watch.failed(error))
+
+    async def _serve_missing(self) -> None:
+        await self._keeper.serve_missing(self._controller.image)

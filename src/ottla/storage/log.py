@@ -110,6 +110,11 @@ class Log:
         """Bytes of all segments, without indexes, what is queued included."""
         return sum(segment.size for segment in self._segments)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the files are as the log has them, and nobody has them open for writing."""
+        return not (self._closed or self._appender.is_open) and self.flushed_end_offset == self.log_end_offset
+
     def append(
         self,
         records: memoryview,

@@ -14,7 +14,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
-from ottla.storage.log_loader import Checkpoints, LogLoader
+from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_state import LogState
@@ -112,13 +112,25 @@ class LogCheckpoints:
 
     async def truncate(self, log: Log, offset: int, loader: LogLoader) -> None:
         """Cut a log at the batch that contains `offset` and load it again. Raises ApiError, OSError."""
+        segments = await self._let_go(log)
+        log.reopen(await self._resources.in_thread(self._truncate, log, segments, offset, loader))
+
+    async def reload(self, log: Log, loader: LogLoader) -> None:
+        """Load a log again after writes failed: what got into its files whole is kept. Raises ApiError, OSError."""
+        await self._let_go(log)
+        found = await self._resources.in_thread(self._reload, log, loader)
+        if found.cut is not None:
+            logger.warning("%s", found.cut)
+        log.reopen(found.state)
+
+    async def _let_go(self, log: Log) -> list[LogSegment]:
         await log.abandon()
         segments = list(log.segments)
         for segment in segments:
             self._resources.files.forget(segment.log_path)
             for suffix in SEGMENT_SUFFIXES:
                 self._resources.indexes.forget(segment.path(suffix))
-        log.reopen(await self._resources.in_thread(self._truncate, log, segments, offset, loader))
+        return segments
 
     def _write_recovery_points(
         self, logs: Sequence[Log], points: Mapping[TopicPartition, int], obsolete: Sequence[str]
@@ -151,6 +163,10 @@ class LogCheckpoints:
         files.forget(cut.log_path)
         disk.sync_dir(log.directory)
         return loader.load(Checkpoints(False, cut.base_offset, log.log_start_offset)).state
+
+    def _reload(self, log: Log, loader: LogLoader) -> LoadedLog:
+        log.leader_epochs.write(self._resources.disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        return loader.load(Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """What is appended above `offset` from now on has not been on disk. BLOCKING."""

@@ -31,15 +31,20 @@ from ottla.storage.log_directory import LogDirectory
 from ottla.storage.log_io import LogIo
 from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader
 from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.partition_metadata import format_partition_metadata, parse_partition_metadata
+from ottla.storage.pending_append import completion
 from ottla.storage.segment_removal import SegmentRemoval
 
 logger: Final = logging.getLogger(__name__)
 
 UNKNOWN_TOPIC_ID: Final = UUID(int=0)
 OPEN_FILES_FOR_READING_MAX: Final = 1024
+WRITE_PROBE: Final = "write-probe"
+WRITE_PROBE_BYTES: Final = 1 << 20
+"""What must find room before a directory that was full takes writes again."""
 
 
 class LogManager:
@@ -75,6 +80,9 @@ class LogManager:
         self._removal = SegmentRemoval(self._resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, self._resources)
         self._logs: dict[TopicPartition, Log] = {}
+        # One at a time changes which files a log has.
+        self._files_change = asyncio.Lock()
+        self._is_closing = False
 
     @property
     def queued_bytes(self) -> int:
@@ -85,6 +93,11 @@ class LogManager:
     def failure(self) -> OSError | None:
         """Why the directory is offline, if it is: reads go on, appends are refused."""
         return self._writer.failure
+
+    @property
+    def failure_can_pass(self) -> bool:
+        """Whether `resume` may bring the directory back: it is full or may not be written, and nothing was lost."""
+        return self._writer.failure_can_pass
 
     def log(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition, or None."""
@@ -133,6 +146,7 @@ class LogManager:
                 await self._checkpoints.forget(topic_partition)
                 found = await self._tasks.in_thread(self._create, directory, topic_id, loader)
             except OSError as error:
+                self._writer.fail("open", error)
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {directory}: {error}") from error
             log = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
             self._logs[topic_partition] = log
@@ -159,12 +173,37 @@ class LogManager:
             logger.warning("%s is deleted although it could not be written out: %s", topic_partition, error.message)
         self._removal.forget(log.segments)
         renamed = f"{self.path}/{deleted_directory_name(topic_partition, self._rng.uuid())}"
-        await self._tasks.in_thread(self._disk.rename, log.directory, renamed)
+        async with self._files_change:
+            await self._tasks.in_thread(self._disk.rename, log.directory, renamed)
         self._removal.remove_tree_later(renamed, log.config.file_delete_delay_ms)
 
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
-        await self._checkpoints.truncate(log, offset, self._loader(log.topic_partition, log.directory, log.config))
+        async with self._files_change:
+            await self._checkpoints.truncate(log, offset, self._loader(log.topic_partition, log.directory, log.config))
+
+    async def resume(self) -> None:
+        """Take writes again after a failure that can pass, when there is room for them.
+
+        Logs that were being written are loaded again as after a crash: what had been flushed is there, and of what came
+        after it everything that got into the files whole. Raises OSError, ApiError when it is too early or something
+        else is wrong; the directory stays offline then, and this may be tried again.
+        """
+        assert self._writer.failure_can_pass, "only what can pass is tried again"
+        await self._tasks.in_thread(self._probe)
+        await completion(self._writer.resume)
+        for log in self.logs():
+            async with self._files_change:
+                if self._is_closing:
+                    return
+                if not log.is_settled and self._logs.get(log.topic_partition) is log:
+                    await self._checkpoints.reload(log, self._loader(log.topic_partition, log.directory, log.config))
+        self._writer.resumed()
+
+    def _probe(self) -> None:
+        path = f"{self.path}/{WRITE_PROBE}"
+        self._disk.write_atomic(path, bytes(WRITE_PROBE_BYTES))
+        self._disk.remove(path)
 
     async def apply_retention(self) -> int:
         """Delete the segments that are too old, too much, or before the log start; forget producers long silent.
@@ -176,19 +215,24 @@ class LogManager:
         for log in self.logs():
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
             try:
-                if len(log.segments) > 1:
-                    await self._tasks.in_thread(log.prepare_expiry)
-                expired = log.expire_segments(now_ms)
-                if expired and not log.size:
-                    # The newest went too: wait until the thread has synced it and let go of it.
-                    await log.flush()
-                if expired:
-                    await self._removal.remove(expired, log.config.file_delete_delay_ms)
+                async with self._files_change:
+                    expired = await self._expire(log, now_ms)
             except (OSError, ApiError) as error:
                 logger.warning("retention of %s: %s", log.topic_partition, error)
                 continue
             count += len(expired)
         return count
+
+    async def _expire(self, log: Log, now_ms: int) -> list[LogSegment]:
+        if len(log.segments) > 1:
+            await self._tasks.in_thread(log.prepare_expiry)
+        expired = log.expire_segments(now_ms)
+        if expired and not log.size:
+            # The newest went too: wait until the thread has synced it and let go of it.
+            await log.flush()
+        if expired:
+            await self._removal.remove(expired, log.config.file_delete_delay_ms)
+        return expired
 
     async def checkpoint_recovery_points(self) -> None:
         """Remember up to where each log is on disk, so that recovery need not look below. Raises OSError."""
@@ -207,7 +251,9 @@ class LogManager:
 
         A directory that is offline is not marked. Raises OSError.
         """
-        complete = clean and await self._checkpoints.close_logs(self.logs())
+        self._is_closing = True
+        async with self._files_change:
+            complete = clean and await self._checkpoints.close_logs(self.logs())
         self._writer.detach()
         await self._tasks.in_thread(self._writer.finish)
         self._writer.poll()
@@ -258,6 +304,7 @@ class LogManager:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {self._writer.failure}")
 
     def _fail(self, error: OSError) -> None:
-        logger.error("data directory %s is offline: %s", self.path, error)
         if self.on_failure is not None:
             self.on_failure(error)
+        else:
+            logger.error("data directory %s is offline: %s", self.path, error)

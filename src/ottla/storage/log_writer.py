@@ -2,17 +2,28 @@
 
 What is asked for in one turn of the loop is submitted once, at its end; completions are handed to their tokens when the
 thread's descriptor becomes readable, and then each log that got on is told once.
+
+After a failure nothing is written any more. One that says that the disk is full, or may not be written now, can pass:
+nothing was lost by it, and the directory can be resumed. Any other is for good; above all that of a sync, after which
+the system may take pages for written that are not on disk.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
+from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC, EROFS
 from typing import Final, Protocol, cast
 
 from ottla.storage.log_io import Completion, LogIo
 
 _INLINE_BYTES_MAX: Final = 64 * 1024
 """What is written without the thread, when nothing of it is synced: the way there and back costs more than the copy."""
+
+_PASSING: Final = {
+    "open": frozenset({ENOSPC, EDQUOT, EROFS, EMFILE, ENFILE}),
+    "write": frozenset({ENOSPC, EDQUOT, EROFS, EFBIG}),
+}
+"""What can pass: by the operation, the errors after which everything that was written before is as it was."""
 
 
 class Progressing(Protocol):
@@ -29,16 +40,27 @@ class LogWriter:
     Before `attach` nothing is submitted or completed by itself: `submit` and `poll` do it by hand.
     """
 
-    __slots__ = ("_io", "_loop", "_on_failure", "_progressed", "_submit_is_due", "failure")
+    __slots__ = (
+        "_io",
+        "_loop",
+        "_on_failure",
+        "_progressed",
+        "_resuming",
+        "_submit_is_due",
+        "failure",
+        "failure_can_pass",
+    )
 
     def __init__(self, io: LogIo, on_failure: Callable[[OSError], None]) -> None:
-        """`on_failure` is called once, from the event loop, when the directory can no longer be written."""
+        """`on_failure` is called once a failure, from the event loop: the directory can no longer be written."""
         self._io = io
         self._on_failure = on_failure
         self._loop: asyncio.AbstractEventLoop | None = None
         self._submit_is_due = False
         self._progressed: dict[Progressing, None] = {}
         self.failure: OSError | None = None
+        self.failure_can_pass = False
+        self._resuming: OSError | None = None
 
     @property
     def queued_bytes(self) -> int:
@@ -81,6 +103,25 @@ class LogWriter:
         self._io.close_handle(handle, token)
         self._schedule()
 
+    def fail(self, operation: str, error: OSError) -> None:
+        """Somebody besides the thread could not `open` or `write` a file: the directory fails if that can pass."""
+        if self.failure is None and _can_pass(operation, error.errno):
+            self.failure = error
+            self.failure_can_pass = True
+            self._on_failure(error)
+
+    def resume(self, token: Completion) -> None:
+        """Have the thread try again; `token` completes as CLOSED. `resumed` must follow when the logs are ready."""
+        self._resuming = self.failure
+        self._io.resume(token)
+        self._schedule()
+
+    def resumed(self) -> None:
+        """The logs are as their files: let them write, unless there was another failure since."""
+        if self.failure is self._resuming:
+            self.failure = None
+            self.failure_can_pass = False
+
     def progressed(self, log: Progressing) -> None:
         """Have `log` told at the end of this round of completions."""
         self._progressed[log] = None
@@ -117,4 +158,9 @@ class LogWriter:
     def _fail(self, errno: int) -> OSError:
         operation, path, _ = self._io.failure or ("write", "", errno)
         self.failure = OSError(errno, f"{operation} failed: {os.strerror(errno)}", str(path))
+        self.failure_can_pass = _can_pass(operation, errno)
         return self.failure
+
+
+def _can_pass(operation: str, errno: int | None) -> bool:
+    return errno in _PASSING.get(operation, ())

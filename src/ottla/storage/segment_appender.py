@@ -59,6 +59,11 @@ class SegmentAppender:
         segment.largest_timestamp = indexer.max_timestamp
         segment.keep_in_memory(indexer.offset_index, indexer.time_index, self._recent)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the thread has the files, or will."""
+        return self._log_handle != _NO_HANDLE
+
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
         """Whether an append of `size` bytes up to `last_offset` needs a new segment: full, old, or out of index.
 

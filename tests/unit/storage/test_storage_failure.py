@@ -8,7 +8,9 @@ import pytest
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
-from tests.unit.storage.data_directory import batch, bytes_of, opened
+from ottla.storage.log_writer import LogWriter
+from ottla.storage.pending_append import Signal
+from tests.unit.storage.data_directory import batch, batches_in, bytes_of, opened
 from tests.unit.storage.test_log_io import file_size_limit
 
 
@@ -56,3 +58,106 @@ async def test_an_offline_directory_is_not_marked_clean_and_recovers_what_was_ac
         assert log.log_end_offset == 3
         assert len(directory.report.cuts) == 1
         await directory.append_all(log, [batch(1)])
+
+
+async def test_what_can_pass_passes_and_everything_that_was_flushed_is_there(tmp_path: Path):
+    small = TopicPartition("small", 0)
+    async with opened(tmp_path) as directory:
+        log, other = await directory.log(), await directory.log(topic_partition=small)
+        await directory.append_all(log, [batch(2, producer_id=7, epoch=0, sequence=0)])
+        await directory.append_all(other, [batch(1)])
+        lost = batch(1, value=b"x" * 2000, producer_id=7, epoch=0, sequence=2)
+        with file_size_limit(1000):
+            directory.append(log, bytearray(lost))
+            with pytest.raises(ApiError):
+                await log.flush()
+            assert directory.manager.failure_can_pass
+            with pytest.raises(OSError, match="too large"):
+                await directory.manager.resume()
+            assert directory.manager.failure is not None
+            assert len(bytes_of(log.read(0, 1000, max_offset=10))) == len(batch(2))
+        await directory.manager.resume()
+        assert directory.manager.failure is None
+        assert (log.log_end_offset, log.flushed_end_offset) == (2, 2)
+        assert directory.append(log, bytearray(lost)).first_offset == 2
+        assert directory.append(other, batch(1)).first_offset == 1
+        await log.flush()
+        await other.flush()
+        duplicate = directory.append(log, bytearray(lost))
+        assert (duplicate.duplicate, duplicate.first_offset) == (True, 2)
+    async with opened(tmp_path) as directory:
+        assert directory.report.was_clean
+        assert (await directory.log()).log_end_offset == 3
+        assert (await directory.log(topic_partition=small)).log_end_offset == 2
+
+
+async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_once_resumed(tmp_path: Path):
+    reported: list[int] = []
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        log.on_progress = lambda progressed: reported.append(progressed.flushed_end_offset)
+        with file_size_limit(1000):
+            directory.append(log, batch(1))
+            directory.append(log, batch(1, value=b"x" * 2000))
+            with pytest.raises(ApiError):
+                await log.flush()
+        assert log.flushed_end_offset == 0
+        await directory.manager.resume()
+        directory.append(log, batch(1))
+        await log.flush()
+        kept = log.read(0, 10_000, max_offset=10)
+        found = batches_in(bytes_of(kept))
+        assert [first for _, first, _ in found] == list(range(len(found)))
+        assert log.log_end_offset == len(found) == reported[-1]
+
+
+class FailedIo:
+    """A log I/O thread that failed."""
+
+    def __init__(self, operation: str, number: int) -> None:
+        self.failure = (operation, "/data/orders-0/0.log", number)
+
+    def completions(self) -> list[tuple[None, int, int]]:
+        return [(None, 0, self.failure[2])]
+
+
+@pytest.mark.parametrize(
+    ("operation", "number", "can_pass"),
+    [
+        ("write", errno.ENOSPC, True),
+        ("write", errno.EROFS, True),
+        ("open", errno.ENOSPC, True),
+        ("open", errno.EMFILE, True),
+        ("write", errno.EIO, False),
+        ("sync", errno.EIO, False),
+        ("sync", errno.ENOSPC, False),
+        ("sync directory", errno.EROFS, False),
+        ("write back", errno.ENOSPC, False),
+        ("panic", errno.EIO, False),
+    ],
+)
+def test_only_what_left_the_files_as_they_were_can_pass(operation: str, number: int, can_pass: bool):
+    failures: list[OSError] = []
+    writer = LogWriter(FailedIo(operation, number), failures.append)
+    writer.poll()
+    assert writer.failure is failures[0]
+    assert failures[0].errno == number
+    assert writer.failure_can_pass is can_pass
+
+
+def test_a_failure_while_a_directory_is_resumed_is_not_forgotten():
+    failures: list[OSError] = []
+
+    class Io(FailedIo):
+        def resume(self, token: object) -> None:
+            del token
+
+    writer = LogWriter(Io("write", errno.ENOSPC), failures.append)
+    writer.poll()
+    writer.resume(Signal(failures.append))
+    writer.poll()
+    writer.resumed()
+    assert writer.failure is failures[1]
+    writer.resume(Signal(failures.append))
+    writer.resumed()
+    assert writer.failure is None
