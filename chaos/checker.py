@@ -1,0 +1,182 @@
+"""Finds what a broker did with a history that it must not do. Pure: a history and a final state in, violations out.
+
+An unknown outcome is given every benefit: such a record may be there or not, but only once, in its place, unchanged.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from chaos.history import Delivery, FinalState, History, Outcome, Partition, Send
+from chaos.payload import Payload
+
+
+class Kind(Enum):
+    """What can be wrong."""
+
+    LOST = "acknowledged, and not there"
+    CHANGED = "not what was sent"
+    DUPLICATED = "there more than once"
+    REORDERED = "not in the order in which it was sent"
+    INVENTED = "there, and nobody sent it there"
+    REFUSED = "refused, and there all the same"
+    GAP = "offsets are missing"
+    UNREAD = "read by a consumer, and not there in the end"
+    COMMIT_LOST = "an acknowledged commit is gone"
+    COMMIT_INVENTED = "a committed offset that nobody committed"
+    REDELIVERED = "delivered again although its commit was acknowledged before"
+    SKIPPED = "never delivered to a group"
+    TOPIC_LOST = "a topic that was acknowledged is not there, or not whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is wrong, and where."""
+
+    kind: Kind
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()}: {self.where} ({self.kind.value})"
+
+
+def check(history: History, final: FinalState) -> list[Violation]:
+    """Everything that is wrong."""
+    return [
+        *_check_logs(history, final),
+        *_check_deliveries(history, final),
+        *_check_commits(history),
+        *_check_topics(history, final),
+    ]
+
+
+def _check_logs(history: History, final: FinalState) -> Iterator[Violation]:
+    sends: dict[Partition, dict[Payload, Send]] = defaultdict(dict)
+    for send in history.sends:
+        sends[send.partition][send.payload] = send
+    for partition in sorted(sends.keys() | final.records.keys()):
+        records = final.records.get(partition, [])
+        yield from _check_offsets(partition, records)
+        yield from _check_contents(partition, records, sends[partition])
+        yield from _check_acknowledged(partition, records, sends[partition])
+
+
+def _check_offsets(partition: Partition, records: list[tuple[int, Payload | None]]) -> Iterator[Violation]:
+    for (before, _), (after, _) in pairwise(records):
+        if after != before + 1:
+            yield Violation(Kind.GAP, f"{_name(partition)}: offset {after} comes after {before}")
+    if records and records[0][0] != 0:
+        yield Violation(Kind.GAP, f"{_name(partition)}: begins at offset {records[0][0]}")
+
+
+def _check_contents(
+    partition: Partition, records: list[tuple[int, Payload | None]], sends: dict[Payload, Send]
+) -> Iterator[Violation]:
+    seen: dict[Payload, int] = {}
+    newest: dict[str, int] = {}
+    for offset, payload in records:
+        where = f"{_name(partition)} offset {offset}"
+        if payload is None:
+            yield Violation(Kind.CHANGED, where)
+            continue
+        send = sends.get(payload)
+        if send is None:
+            yield Violation(Kind.INVENTED, f"{where}: {payload}")
+        elif send.outcome is Outcome.FAIL:
+            yield Violation(Kind.REFUSED, f"{where}: {payload}")
+        if payload in seen:
+            yield Violation(Kind.DUPLICATED, f"{where}: {payload} is at offset {seen[payload]} as well")
+            continue
+        if payload.number < newest.get(payload.producer, -1):
+            yield Violation(Kind.REORDERED, f"{where}: {payload} after number {newest[payload.producer]}")
+        newest[payload.producer] = max(payload.number, newest.get(payload.producer, -1))
+        seen[payload] = offset
+
+
+def _check_acknowledged(
+    partition: Partition, records: list[tuple[int, Payload | None]], sends: dict[Payload, Send]
+) -> Iterator[Violation]:
+    at = dict(records)
+    present = {payload for _, payload in records}
+    for payload, send in sends.items():
+        if send.outcome is not Outcome.OK or at.get(send.offset) == payload:
+            continue
+        where = f"{_name(partition)}: {payload}, acknowledged at offset {send.offset}"
+        if payload in present:
+            yield Violation(Kind.REORDERED, f"{where}, is elsewhere")
+        elif at.get(send.offset, payload) is None:
+            yield Violation(Kind.CHANGED, where)
+        else:
+            yield Violation(Kind.LOST, where)
+
+
+def _check_deliveries(history: History, final: FinalState) -> Iterator[Violation]:
+    at = {partition: dict(records) for partition, records in final.records.items()}
+    delivered: dict[tuple[str, Partition], set[int]] = defaultdict(set)
+    for delivery in history.deliveries:
+        content = at.get(delivery.partition, {})
+        for offset, payload in delivery.records:
+            if offset not in content or content[offset] != payload:
+                yield Violation(
+                    Kind.UNREAD, f"{delivery.group}, {_name(delivery.partition)} offset {offset}: {payload}"
+                )
+        offsets = [offset for offset, _ in delivery.records]
+        for before, after in pairwise(offsets):
+            if after != before + 1:
+                kind = Kind.SKIPPED if after > before else Kind.REDELIVERED
+                yield Violation(kind, f"{delivery.group}, {_name(delivery.partition)}: {after} comes after {before}")
+        delivered[delivery.group, delivery.partition].update(offsets)
+        yield from _check_start(delivery, history)
+    for (group, partition), offsets in delivered.items():
+        missing = at.get(partition, {}).keys() - offsets
+        if missing:
+            where = f"{group}, {_name(partition)}: {len(missing)} records from offset {min(missing)} on"
+            yield Violation(Kind.SKIPPED, where)
+
+
+def _check_start(delivery: Delivery, history: History) -> Iterator[Violation]:
+    """A member begins at the committed offset: not below what was acknowledged, not above what was asked for."""
+    if not delivery.records:
+        return
+    first = delivery.records[0][0]
+    least, most = _committed_range(history, delivery.group, delivery.partition, delivery.assigned_at)
+    where = f"{delivery.group}, {_name(delivery.partition)}: begins at {first}"
+    if first < least:
+        yield Violation(Kind.REDELIVERED, f"{where}, {least} was committed")
+    elif first > most:
+        yield Violation(Kind.SKIPPED, f"{where}, nobody committed more than {most}")
+
+
+def _check_commits(history: History) -> Iterator[Violation]:
+    for seen in history.committed_offsets:
+        least, most = _committed_range(history, seen.group, seen.partition, seen.invoked_at)
+        where = f"{seen.group}, {_name(seen.partition)}: {seen.offset}"
+        if (seen.offset or 0) < least:
+            yield Violation(Kind.COMMIT_LOST, f"{where}, {least} was acknowledged before")
+        elif (seen.offset or 0) > most:
+            yield Violation(Kind.COMMIT_INVENTED, f"{where}, nobody committed more than {most}")
+
+
+def _committed_range(history: History, group: str, partition: Partition, at: float) -> tuple[int, int]:
+    """The least and the most that can be committed when somebody asks at a time."""
+    least = most = 0
+    for commit in history.commits:
+        if commit.group == group and commit.partition == partition and commit.outcome is not Outcome.FAIL:
+            most = max(most, commit.offset)
+            if commit.outcome is Outcome.OK and commit.completed_at < at:
+                least = max(least, commit.offset)
+    return least, most
+
+
+def _check_topics(history: History, final: FinalState) -> Iterator[Violation]:
+    for creation in history.topic_creations:
+        found = final.topics.get(creation.topic, 0)
+        if creation.outcome is Outcome.OK and found != creation.partition_count:
+            where = f"{creation.topic} has {found} of {creation.partition_count} partitions"
+            yield Violation(Kind.TOPIC_LOST, where)
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
