@@ -22,6 +22,8 @@ class BrokerProcess:
     port: int = 0
     process: subprocess.Popen[str] | None = None
     ready_line: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    log_dir: Path | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -29,17 +31,30 @@ class BrokerProcess:
 
     @property
     def log_path(self) -> Path:
-        return self.data_dir.with_name(self.data_dir.name + ".stderr")
+        return (self.log_dir or self.data_dir.parent) / f"{self.data_dir.name}.stderr"
 
     def start(self) -> BrokerProcess:
+        self.spawn()
+        return self.wait_until_ready()
+
+    def spawn(self) -> None:
+        """Begin to start."""
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
         command += ["--kafka", f"127.0.0.1:{self.port}"]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
             )
+
+    def wait_until_ready(self) -> BrokerProcess:
+        """Wait for the line that says so."""
+        assert self.process is not None
         assert self.process.stdout is not None
         self.ready_line = self.process.stdout.readline()
         match = READY.search(self.ready_line)

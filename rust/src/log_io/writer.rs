@@ -557,7 +557,7 @@ mod tests {
         };
         let shared = Arc::new(Shared::new().unwrap());
         let files = Arc::new(Mutex::new(FileTable::new(10, 0)));
-        let mut writer = Writer::new(shared.clone(), files);
+        let mut writer = Writer::of_thread(shared.clone(), files);
         let resume = Operation::Resume { token: Some(9) };
         writer.carry_out(Group::plan(vec![append(1, 0, 5), resume, append(1, 10, 6)]));
         writer.carry_out(Group::plan(vec![create, append(2, 0, 7)]));

@@ -1,0 +1,144 @@
+"""A chapter: one broker under load, crashed again and again, then everything read and checked.
+
+round    load . . . moment --> crash --> start at once --> both producers acknowledged again
+                                 |-------- recovery time ---------|
+end      producers decided, members at the end, all read back --> checker
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from chaos.checker import Violation, check
+from chaos.crash import Crash, start_and_die
+from chaos.final_state import read_final_state
+from chaos.history import Outcome
+from chaos.members import AiokafkaMember, ConfluentMember, GroupMember
+from chaos.moments import Moment, wait_for
+from chaos.producers import AiokafkaProducer, ConfluentProducer
+from chaos.recorder import Recorder
+from chaos.topics import TopicMaker, create_load_topics
+from chaos.worker import PATIENCE_S, Worker
+from tests.broker_process import BrokerProcess
+
+TOPICS = {"load-confluent": 2, "load-aiokafka": 2}
+PARTITIONS = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
+TOPIC_CONFIG = {"segment.ms": "300", "segment.index.bytes": "1024", "index.interval.bytes": "512"}
+BROKER_SETTINGS = {
+    "log.flush.offset.checkpoint.interval.ms": "250",
+    "replica.high.watermark.checkpoint.interval.ms": "350",
+    "log.flush.start.offset.checkpoint.interval.ms": "450",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+}
+BEGIN_ANEW_EVERY = 4
+"""In so many rounds one member leaves and a new one begins at the committed offsets."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One crash: when, whether the moment came, and seconds from it to the next acknowledged write of each producer.
+
+    Such a write is of a record the producer was given after the crash.
+    """
+
+    number: int
+    moment: Moment
+    came: bool
+    ready_s: float
+    """From the crash until the broker said that it is ready."""
+    recovery_s: dict[str, float]
+
+
+@dataclass(slots=True)
+class ChapterResult:
+    """What a chapter showed."""
+
+    rounds: list[Round] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def run_chapter(
+    data_dir: Path,
+    log_dir: Path,
+    crash: Crash,
+    moments: list[Moment],
+    rng: Random,
+    on_round: Callable[[Round], None],
+) -> ChapterResult:
+    """Crash a new broker at each of `moments` in turn and check everything. Raises when it does not come back."""
+    recorder, result = Recorder(), ChapterResult()
+    broker = BrokerProcess(data_dir, dict(BROKER_SETTINGS), log_dir=log_dir).start()
+    try:
+        create_load_topics(broker.bootstrap, TOPICS, TOPIC_CONFIG)
+        producers: list[Worker] = [
+            ConfluentProducer("confluent", broker.bootstrap, recorder, "load-confluent", TOPICS["load-confluent"]),
+            AiokafkaProducer("aiokafka", broker.bootstrap, recorder, "load-aiokafka", TOPICS["load-aiokafka"]),
+        ]
+        members: list[GroupMember] = [
+            ConfluentMember("group-confluent", broker.bootstrap, recorder, PARTITIONS),
+            AiokafkaMember("group-aiokafka", broker.bootstrap, recorder, PARTITIONS),
+        ]
+        topics = TopicMaker(broker.bootstrap, recorder)
+        names = [producer.name for producer in producers]
+        recorder.mark()
+        for worker in (*producers, *members):
+            worker.start()
+        recorder.wait_for_producers(names, PATIENCE_S)
+        for number, moment in enumerate(moments):
+            if number % BEGIN_ANEW_EVERY == 1:
+                rng.choice(members).begin_anew()
+            topics.create()
+            came = wait_for(moment, data_dir, rng, topics.create)
+            crashed_at = recorder.mark()
+            crash(broker)
+            if moment is Moment.START:
+                start_and_die(broker, crash, rng)
+            broker.start()
+            ready_s = recorder.now() - crashed_at
+            first = recorder.wait_for_producers(names, PATIENCE_S)
+            done = Round(number, moment, came, ready_s, {name: at - crashed_at for name, at in first.items()})
+            result.rounds.append(done)
+            on_round(done)
+            for worker in (*producers, *members):
+                worker.require_sound()
+        topics.create()
+        for producer in producers:
+            producer.stop()
+        topics.settle()
+        final = read_final_state(broker.bootstrap, PARTITIONS)
+        ends = {partition: len(records) for partition, records in final.records.items()}
+        _wait_for_members(members, ends)
+        for member in members:
+            member.stop()
+        result.violations = check(recorder.history, final)
+        history = recorder.history
+        result.counts = {
+            "records sent": len(history.sends),
+            "records acknowledged": sum(send.outcome is Outcome.OK for send in history.sends),
+            "records read back": sum(ends.values()),
+            "records delivered to groups": sum(len(delivery.records) for delivery in history.deliveries),
+            "commits acknowledged": sum(commit.outcome is Outcome.OK for commit in history.commits),
+            "commits unknown": sum(commit.outcome is Outcome.UNKNOWN for commit in history.commits),
+            "committed offsets asked for": len(history.committed_offsets),
+            "lives of group members": len({(each.group, each.assigned_at) for each in history.deliveries}),
+            "topics acknowledged": sum(topic.outcome is Outcome.OK for topic in history.topic_creations),
+            "segments": sum(1 for _ in data_dir.glob("load-*/*.log")),
+        }
+    finally:
+        broker.kill()
+    return result
+
+
+def _wait_for_members(members: list[GroupMember], ends: dict[tuple[str, int], int]) -> None:
+    """Wait until each group was given everything; who is not there in time is left to the checker."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if all(member.positions.get(partition, 0) >= end for member in members for partition, end in ends.items()):
+            return
+        for member in members:
+            member.require_sound()
+        time.sleep(0.05)
