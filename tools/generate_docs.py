@@ -49,6 +49,10 @@ COMPATIBILITY_TAIL = """
 - **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
   versions. Otherwise bytes behind the end of a request close the connection.
 - **Message formats 0 and 1 are refused**, as Kafka 4 does.
+- **Compressed records stay closed**: Kafka opens every batch at Produce. Here those without compression are read
+  through and refused with INVALID_RECORD when they are not what the header says; of compressed ones the checksum, the
+  header, the first bytes and the plausibility of the count are checked, and a consumer refuses what it cannot open.
+- **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
 
 WHY_NOT = {

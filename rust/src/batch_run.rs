@@ -1,12 +1,15 @@
-//! Runs of record batches, without a look at the records: validate, walk, and assign offsets in place.
+//! Runs of record batches, mostly without a look at the records: validate, walk, and assign offsets in place.
 
 use crate::batch::{Batch, Batches};
 use crate::batch_header::{
-    ATTRIBUTES_AT, BASE_SEQUENCE_AT, BatchHeader, CONTROL, CRC_AT, LEADER_EPOCH_AT,
+    ATTRIBUTES_AT, BASE_SEQUENCE_AT, BatchHeader, CONTROL, CRC_AT, DELETE_HORIZON, LEADER_EPOCH_AT,
     LOG_APPEND_TIME, MAX_TIMESTAMP_AT, PRODUCER_EPOCH_AT, PRODUCER_ID_AT, TRANSACTIONAL, put,
 };
+use crate::batch_payload::record_error;
 use crate::checksum::crc32c_of;
+use crate::codec::Codec;
 use crate::error::{BatchError, Fault};
+use crate::record::{Records, are_plainly_sound};
 
 /// What a broker asks of the batches that a producer sends.
 #[derive(Clone, Copy)]
@@ -31,7 +34,7 @@ fn check_produced(batch: &Batch<'_>, rules: ProducerRules) -> Result<(), BatchEr
         );
     }
     batch.check_crc()?;
-    batch.check_codec()?;
+    let codec = batch.check_codec()?;
     let (count, delta) = (header.record_count, header.last_offset_delta);
     if count < 1 || delta != count - 1 {
         return batch.error(
@@ -52,6 +55,60 @@ fn check_produced(batch: &Batch<'_>, rules: ProducerRules) -> Result<(), BatchEr
         return batch.error(
             Fault::InvalidRecord,
             "clients may not write control batches".to_string(),
+        );
+    }
+    if header.has(DELETE_HORIZON) {
+        return batch.error(
+            Fault::InvalidRecord,
+            "the delete horizon is the log cleaner's to set".to_string(),
+        );
+    }
+    check_records(batch, codec)
+}
+
+/// The fewest bytes of a record: five lengths or deltas, the attributes, and the count of headers.
+const LEAST_RECORD_BYTES: u64 = 7;
+
+/// A base timestamp below this and any delta of five bytes make a timestamp of 64 bits.
+const TIMESTAMP_FITS: u64 = 1 << 62;
+
+/// Refuses records that no reader could make sense of, which would stop every consumer at this batch.
+///
+/// What is not compressed is read through. What is compressed stays closed, as opening it would cost many times what
+/// writing it does: it has to begin as the codec begins, and hold no more records than its bytes can expand to.
+fn check_records(batch: &Batch<'_>, codec: Codec) -> Result<(), BatchError> {
+    let payload = batch.payload();
+    if codec == Codec::None {
+        let timestamps_fit = batch.header.base_timestamp.unsigned_abs() < TIMESTAMP_FITS;
+        if timestamps_fit && are_plainly_sound(payload, batch.header.record_count) {
+            return Ok(());
+        }
+        for (index, record) in Records::new(&batch.header, payload).enumerate() {
+            if let Err(malformed) = record {
+                let error = record_error(batch, index, malformed);
+                return Err(BatchError {
+                    fault: Fault::InvalidRecord,
+                    ..error
+                });
+            }
+        }
+        return Ok(());
+    }
+    if !codec.begins(payload) {
+        return batch.error(
+            Fault::InvalidRecord,
+            format!("the records are not compressed with {codec:?}"),
+        );
+    }
+    let count = batch.header.record_count;
+    let most = payload.len() as u64 * codec.expansion_max() / LEAST_RECORD_BYTES;
+    if count as u64 > most {
+        return batch.error(
+            Fault::InvalidRecord,
+            format!(
+                "{count} records cannot be in {} bytes compressed with {codec:?}",
+                payload.len()
+            ),
         );
     }
     Ok(())

@@ -56,6 +56,30 @@ impl Codec {
         self as i16
     }
 
+    /// Whether `bytes` begin as the codec's frames do. Snappy without framing begins with anything.
+    pub fn begins(self, bytes: &[u8]) -> bool {
+        match self {
+            Codec::None => true,
+            Codec::Gzip => bytes.starts_with(&[0x1f, 0x8b, 8]),
+            Codec::Snappy => !bytes.is_empty(),
+            Codec::Lz4 => bytes.starts_with(&[0x04, 0x22, 0x4d, 0x18]),
+            Codec::Zstd => bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+        }
+    }
+
+    /// How many bytes one compressed byte can stand for at most, rounded up, by the formats: a Deflate match of 258
+    /// bytes takes two bits, a Snappy copy of 64 bytes three bytes, an LZ4 match 255 a byte, and a zstd block
+    /// of 128 KiB of one byte takes four.
+    pub fn expansion_max(self) -> u64 {
+        match self {
+            Codec::None => 1,
+            Codec::Gzip => 1_032,
+            Codec::Snappy => 64,
+            Codec::Lz4 => 256,
+            Codec::Zstd => 32_768,
+        }
+    }
+
     /// The levels that may be asked for (KIP-390); none means that the codec has no levels.
     pub fn levels(self) -> Option<std::ops::RangeInclusive<i32>> {
         match self {

@@ -25,23 +25,35 @@ use input::Input;
 use output::Output;
 use plan::StructPlan;
 
+/// How many elements the arrays of one message may have together, unless it is said. An element of two bytes can become
+/// an object of sixty, so that without a limit a frame of 100 MB could ask for gigabytes.
+const ELEMENTS_MAX: usize = 4 << 20;
+
 /// One message in one version.
 #[pyclass(frozen, module = "ottla.native._kernel")]
 struct MessageCodec {
     name: String,
     #[pyo3(get)]
     flexible: bool,
+    elements_max: usize,
     root: StructPlan,
 }
 
 #[pymethods]
 impl MessageCodec {
     #[new]
-    fn new(name: String, flexible: bool, root: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (name, flexible, root, elements_max = ELEMENTS_MAX))]
+    fn new(
+        name: String,
+        flexible: bool,
+        root: &Bound<'_, PyAny>,
+        elements_max: usize,
+    ) -> PyResult<Self> {
         let root = StructPlan::new(root, flexible)?;
         Ok(Self {
             name,
             flexible,
+            elements_max,
             root,
         })
     }
@@ -49,7 +61,7 @@ impl MessageCodec {
     #[pyo3(signature = (data, offset = 0))]
     fn decode<'py>(&self, data: &Bound<'py, PyAny>, offset: usize) -> PyResult<Bound<'py, PyAny>> {
         let input = Input::new(data)?;
-        self.checked(Decoder::new(&input, offset).message(&self.root))
+        self.checked(Decoder::new(&input, offset, self.elements_max).message(&self.root))
     }
 
     fn encode<'py>(&self, message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {

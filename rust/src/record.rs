@@ -162,6 +162,81 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// Whether `bytes` are `count` records whose offsets follow one another, found at a tenth of the cost of `Records`.
+///
+/// True is certain. False says to look again with `Records`, which takes varints of every length and says what is wrong.
+pub fn are_plainly_sound(bytes: &[u8], count: i32) -> bool {
+    let mut left = bytes;
+    for offset_delta in 0..count as u64 {
+        let Some(rest) = after_plain_record(left, offset_delta) else {
+            return false;
+        };
+        left = rest;
+    }
+    left.is_empty()
+}
+
+/// What follows the record at the start of `bytes`, if that is sound and has the offset delta.
+#[inline(always)]
+fn after_plain_record(bytes: &[u8], offset_delta: u64) -> Option<&[u8]> {
+    let mut at = 0;
+    let length = plain_length(bytes, &mut at)?;
+    let (body, rest) = bytes[at..].split_at_checked(length)?;
+    let mut at = 1; // after the attributes
+    while *body.get(at)? >= 0x80 {
+        at += 1;
+        if at > 5 {
+            return None; // a longer timestamp delta, which may be too long
+        }
+    }
+    at += 1;
+    if plain_varint(body, &mut at)? != offset_delta << 1 {
+        return None;
+    }
+    plain_nullable(body, &mut at)?;
+    plain_nullable(body, &mut at)?;
+    for _ in 0..plain_length(body, &mut at)? {
+        at += plain_length(body, &mut at)?;
+        plain_nullable(body, &mut at)?;
+    }
+    (at == body.len()).then_some(rest)
+}
+
+/// The zig-zag of a varint of at most four bytes.
+#[inline(always)]
+fn plain_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut value = 0;
+    for shift in [0, 7, 14, 21] {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A varint of at most four bytes that is not negative.
+#[inline(always)]
+fn plain_length(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let raw = plain_varint(bytes, at)?;
+    (raw & 1 == 0).then_some((raw >> 1) as usize)
+}
+
+/// Goes past a length and as many bytes; -1 stands for null.
+#[inline(always)]
+fn plain_nullable(bytes: &[u8], at: &mut usize) -> Option<()> {
+    match plain_varint(bytes, at)? {
+        1 => Some(()),
+        raw if raw & 1 == 0 => {
+            *at += (raw >> 1) as usize;
+            Some(())
+        }
+        _ => None,
+    }
+}
+
 /// The parts of a record to be written.
 #[derive(Clone, Copy)]
 pub struct NewRecord<'a> {
@@ -223,6 +298,72 @@ fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
         Some(bytes) => {
             put_varint(out, bytes.len() as i64);
             out.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(count: i32) -> BatchHeader {
+        let mut header = BatchHeader::parse(&[0; 61]);
+        header.record_count = count;
+        header.last_offset_delta = count - 1;
+        header
+    }
+
+    fn written(records: &[(i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (index, (timestamp_delta, key, value, keys)) in records.iter().enumerate() {
+            let headers: Vec<HeaderRef<'_>> = keys.iter().map(|key| (&key[..], None)).collect();
+            let record = NewRecord {
+                timestamp_delta: *timestamp_delta,
+                offset_delta: index as i32,
+                key: key.as_deref(),
+                value: value.as_deref(),
+                headers: &headers,
+            };
+            record.put(record.body_size(), &mut out);
+        }
+        out
+    }
+
+    fn blob() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(any::<u8>(), 0..200)
+    }
+
+    fn records() -> impl Strategy<Value = Vec<(i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>)>>
+    {
+        let record = (
+            -1_000_000_i64..1_000_000,
+            proptest::option::of(blob()),
+            proptest::option::of(blob()),
+            proptest::collection::vec(blob(), 0..3),
+        );
+        proptest::collection::vec(record, 1..80)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_plainly_sound(records in records()) {
+            prop_assert!(are_plainly_sound(&written(&records), records.len() as i32));
+        }
+
+        #[test]
+        fn what_is_plainly_sound_can_be_read_with_offsets_in_a_row(
+            records in records(), at: prop::sample::Index, byte: u8, count in 0_i32..90, use_count: bool
+        ) {
+            let mut bytes = written(&records);
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let count = if use_count { count } else { records.len() as i32 };
+            if are_plainly_sound(&bytes, count) {
+                let read: Result<Vec<_>, _> = Records::new(&header(count), &bytes).collect();
+                let offsets: Vec<_> = read.expect("it was sound").iter().map(|r| r.offset).collect();
+                prop_assert_eq!(offsets, (0..i64::from(count)).collect::<Vec<_>>());
+            }
         }
     }
 }

@@ -14,26 +14,24 @@ use super::slot::allocate;
 use super::uuid;
 use super::wire::{Reader, STRING_BYTES_MAX};
 
-/// The most elements that all arrays of one message may have together. An element of two bytes can
-/// become an object of sixty, so that without a limit a frame of 100 MB could ask for gigabytes; a
-/// Fetch of every partition of a large cluster stays far below.
-const ELEMENTS_MAX: usize = 4 << 20;
-
 /// Reads one message.
 pub(super) struct Decoder<'a, 'py> {
     py: Python<'py>,
     input: &'a Input<'a, 'py>,
     reader: Reader<'a>,
     elements: usize,
+    elements_max: usize,
 }
 
 impl<'a, 'py> Decoder<'a, 'py> {
-    pub(super) fn new(input: &'a Input<'a, 'py>, offset: usize) -> Self {
+    /// For a message at `offset` whose arrays have at most `elements_max` elements together.
+    pub(super) fn new(input: &'a Input<'a, 'py>, offset: usize, elements_max: usize) -> Self {
         Self {
             py: input.py(),
             input,
             reader: Reader::new(input.bytes(), offset),
             elements: 0,
+            elements_max,
         }
     }
 
@@ -131,10 +129,9 @@ impl<'a, 'py> Decoder<'a, 'py> {
         self.reader
             .check_room(count, field.element_bytes_min, "elements")?;
         self.elements += count;
-        if self.elements > ELEMENTS_MAX {
-            return Err(self
-                .reader
-                .fault(format!("more than {ELEMENTS_MAX} elements")));
+        if self.elements > self.elements_max {
+            let reason = format!("more than {} elements", self.elements_max);
+            return Err(self.reader.fault(reason));
         }
         // SAFETY: returns a new reference to a tuple of empty places, or null with an error set. A tuple that is dropped
         // half filled frees what it holds.

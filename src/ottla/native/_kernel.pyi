@@ -314,8 +314,10 @@ class LogIo:
 class MessageCodec:
     """One message in one version. May be used from many threads."""
 
-    def __new__(cls, name: str, flexible: bool, root: _StructDescription) -> Self:
-        """`name` is what errors call the message. Raises TypeError for a class without the slots that `root` names."""
+    def __new__(cls, name: str, flexible: bool, root: _StructDescription, elements_max: int = 4194304) -> Self:
+        """`name` is what errors call the message; one whose arrays have more than `elements_max` elements together is
+        not decoded. Raises TypeError for a class without the slots that `root` names.
+        """
 
     @property
     def flexible(self) -> bool: ...

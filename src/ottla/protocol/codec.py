@@ -6,7 +6,7 @@ once, and then works through bytes with it.
 
 import importlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.model.lazy_dataclass import field_defaults
 from ottla.native import MessageCodec
@@ -15,6 +15,13 @@ from ottla.protocol import schema
 
 if TYPE_CHECKING:
     from ottla.protocol.message import Message
+
+REQUEST_ELEMENTS_MAX: Final = 1 << 17
+"""The most elements that all arrays of one request may have together. An element of two bytes becomes an object and its
+answer another, a few hundred bytes each; a request that names every partition of a full broker stays below."""
+
+ELEMENTS_MAX: Final = 4 << 20
+"""The same for what a client reads from its broker, which may tell of every setting of every topic."""
 
 _codecs: "dict[tuple[type[Message], int], MessageCodec]" = {}
 
@@ -57,7 +64,8 @@ def _make_codec(message_class: "type[Message]", version: int) -> MessageCodec:
         raise MessageError(f"{message.name} has the versions {message.versions}, not {version}")
     flexible = message.flexible is not None and version in message.flexible
     plan = _struct_plan(vars(importlib.import_module(module)), table, message.struct, version)
-    return MessageCodec(f"{message.name} v{version}", flexible, plan)
+    elements_max = REQUEST_ELEMENTS_MAX if message.kind == "request" else ELEMENTS_MAX
+    return MessageCodec(f"{message.name} v{version}", flexible, plan, elements_max)
 
 
 @cache

@@ -16,7 +16,7 @@ from ottla.native import (
     validate_batches,
     walk_batches,
 )
-from ottla.native.errors import CorruptRecordError, DecompressionLimitError, KernelError
+from ottla.native.errors import CorruptRecordError, DecompressionLimitError, InvalidRecordError, KernelError
 from tests.unit.native.independent_codec import (
     CODECS,
     GZIP,
@@ -222,3 +222,57 @@ def test_no_lie_and_no_bomb_makes_the_process_allocate() -> None:
         [sys.executable, "-c", program], input=repr(batches), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def refused(batch: bytes | bytearray) -> str:
+    """What a producer is told of a batch."""
+    with pytest.raises(InvalidRecordError) as caught:
+        validate_batches(batch)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("count", [1, 4, 6, 2**31 - 1])
+def test_a_producer_may_not_lie_about_the_count_of_its_records(count: int) -> None:
+    lie = with_header(bytes(build_batch(ITEMS)), count=count, last_offset_delta=count - 1)
+    assert "record" in refused(lie)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_producer_may_not_promise_more_records_than_compressed_bytes_can_hold(codec: int) -> None:
+    lie = with_header(bytes(build_batch(ITEMS, codec=codec)), count=2**31 - 1, last_offset_delta=2**31 - 2)
+    assert "2147483647 records cannot be in" in refused(lie)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_producer_may_send_as_many_small_records_as_compress_well(codec: int) -> None:
+    batch = build_batch([(0, None, None, [])] * 100_000)
+    packed = with_payload(batch, pack(codec, bytes(batch[HEADER_BYTES:])), attributes=codec)
+    assert validate_batches(packed)[0].record_count == 100_000
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_a_producer_may_not_send_something_else_than_its_codec_writes(codec: int) -> None:
+    assert "not compressed with" in refused(with_payload(build_batch(ITEMS), b"anything else", attributes=codec))
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 50, b"\0" * 50])
+def test_a_producer_may_not_send_what_no_reader_can_read(payload: bytes) -> None:
+    assert refused(with_payload(build_batch(ITEMS), payload))
+
+
+def test_a_producer_may_not_repeat_or_leave_out_offsets() -> None:
+    first, second = bytes.fromhex("0c 00 00 00 01 01 00"), bytes.fromhex("0c 00 00 02 01 01 00")
+    third = bytes.fromhex("0c 00 00 04 01 01 00")
+    three = build_batch([(0, None, None, [])] * 3)
+    assert bytes(three[HEADER_BYTES:]) == first + second + third
+    for lie in (first + first + third, first + third + third, second + first + third, first + third + second):
+        assert "a record's offset" in refused(with_payload(three, lie))
+
+
+def test_a_producer_may_not_set_the_delete_horizon() -> None:
+    assert "log cleaner" in refused(with_header(bytes(build_batch(ITEMS)), attributes=0x40))
+
+
+def test_timestamps_that_leave_64_bits_are_refused() -> None:
+    batch = build_batch([(0, None, None, []), (1, None, None, [])])
+    assert "timestamp is out of range" in refused(with_header(bytes(batch), base_timestamp=2**63 - 1))

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.native.errors import MessageError
+from ottla.protocol.codec import ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from ottla.protocol.message import Message
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -15,7 +16,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.unit.protocol.message_strategy import all_messages
@@ -95,11 +96,28 @@ def test_a_giant_length_is_refused_before_memory_is_taken_for_it(
     assert peak_bytes < 1 << 20
 
 
-def test_the_elements_of_one_message_are_limited() -> None:
-    topics = 4 * 1024 * 1024 + 1
-    elements = b"\0\0" * topics
-    with pytest.raises(MessageError, match="more than 4194304 elements"):
-        MetadataRequest.decode(0, topics.to_bytes(4, "big") + elements)
+def test_the_elements_of_one_request_are_limited() -> None:
+    topics = REQUEST_ELEMENTS_MAX + 1
+    with pytest.raises(MessageError, match=f"more than {REQUEST_ELEMENTS_MAX} elements"):
+        MetadataRequest.decode(0, topics.to_bytes(4, "big") + b"\0\0" * topics)
+
+
+def test_a_response_may_have_more_elements_than_a_request_but_not_any_number() -> None:
+    no_error = bytes(2)
+    partitions = REQUEST_ELEMENTS_MAX + 1
+    topic = (1).to_bytes(4, "big") + bytes(2) + partitions.to_bytes(4, "big") + bytes(6) * partitions
+    response = OffsetDeleteResponse.decode(0, no_error + bytes(4) + topic)
+    assert len(response.topics[0].partitions) == partitions
+    with pytest.raises(MessageError, match=f"more than {ELEMENTS_MAX} elements"):
+        OffsetDeleteResponse.decode(
+            0, no_error + bytes(4) + (ELEMENTS_MAX + 1).to_bytes(4, "big") + bytes(6) * (ELEMENTS_MAX + 1)
+        )
+
+
+def test_a_request_may_name_every_partition_of_a_full_broker() -> None:
+    full = tuple(FetchTopic(topic=f"t{topic}", partitions=(FetchPartition(),)) for topic in range(50_000))
+    request = FetchRequest(topics=full)
+    assert FetchRequest.decode(12, request.encode(12)) == request
 
 
 @pytest.mark.parametrize(
