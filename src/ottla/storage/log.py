@@ -134,7 +134,7 @@ class Log:
         `report_written=False`: it costs as much as the second. `on_stage` is not called for a duplicate.
 
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
         """
         self._require_writable()
         config = self.config

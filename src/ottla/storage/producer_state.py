@@ -76,8 +76,3 @@ class ProducerState:
 def next_sequence(sequence: int) -> int:
     """The sequence number after another: they go on from 0 after 2**31 - 1."""
     return 0 if sequence == SEQUENCE_MAX else sequence + 1
-
-
-def is_behind(sequence: int, last_sequence: int) -> bool:
-    """Whether a sequence number came before `last_sequence`, or is it: less than half a round back."""
-    return (last_sequence - sequence) & SEQUENCE_MAX <= SEQUENCE_MAX >> 1

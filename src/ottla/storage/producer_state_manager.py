@@ -2,7 +2,7 @@
 
 last sequence remembered 41, epoch 3        epoch 3, from 42       next: append
                                             epoch 3, 37 to 41      one of the last five batches: a duplicate
-                                            epoch 3, to 41 or less, not remembered: DUPLICATE_SEQUENCE_NUMBER
+                                            epoch 3, to 41 or less, not remembered: OUT_OF_ORDER_SEQUENCE_NUMBER
                                             epoch 3, from 43       OUT_OF_ORDER_SEQUENCE_NUMBER
                                             epoch 4, from 0        the producer began anew: append
                                             epoch 4, from 7        OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -15,7 +15,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import NO_EPOCH, ProducerBatch, ProducerState, is_behind, next_sequence
+from ottla.storage.producer_state import NO_EPOCH, ProducerBatch, ProducerState, next_sequence
 
 
 class ProducerStateManager:
@@ -46,7 +46,7 @@ class ProducerStateManager:
         """Check that `batches` come next.
 
         A producer nobody remembers may begin with any sequence number: its records may have expired (KIP-360).
-        Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
+        Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
         """
         ahead: dict[int, tuple[int, int]] = {}
         for batch in batches:
@@ -118,11 +118,8 @@ def _require_next(batch: BatchInfo, epoch: int, last_sequence: int) -> None:
         )
     if sequence == next_sequence(last_sequence):
         return
-    if is_behind(batch.last_sequence, last_sequence):
-        raise ApiError(
-            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-            f"producer {batch.producer_id} sent sequence numbers {sequence} to {batch.last_sequence} again, long after",
-        )
+    # Kafka answers so as well to what was sent again and is no longer remembered: DUPLICATE_SEQUENCE_NUMBER, which
+    # clients know, comes from no broker.
     raise ApiError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"producer {batch.producer_id} sent sequence number {sequence}; {next_sequence(last_sequence)} comes next",
