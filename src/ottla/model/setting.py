@@ -19,12 +19,38 @@ SettingValue = bool | int | float | str | tuple[str, ...] | None
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
+SHOWN_LENGTH_MAX: Final = 100
+COMPLAINTS_MAX: Final = 10
+"""How many settings of one resource a message names at most."""
+
 
 class InvalidSettingError(ApiError):
     """A setting is unknown, not supported, or has a value it does not allow. The message names it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
+
+
+class Complaints:
+    """What is wrong with the settings of one resource, to be said in one message: the first few of very many."""
+
+    __slots__ = ("_count", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+        self._count = 0
+
+    def add(self, error: InvalidSettingError) -> None:
+        """Note what is wrong with one setting."""
+        self._count += 1
+        if self._count <= COMPLAINTS_MAX:
+            self._messages.append(error.message)
+
+    def raise_any(self) -> None:
+        """Raise InvalidSettingError with all of it, if there is any."""
+        if self._count:
+            more = self._count - len(self._messages)
+            raise InvalidSettingError("; ".join(self._messages) + (f"; and {more} more" if more else ""))
 
 
 class SettingType(IntEnum):
@@ -59,6 +85,11 @@ class UpdateScope(Enum):
 class Constraint(Protocol):
     """Which values of the right type a setting allows."""
 
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type: "of at least 4"."""
+        ...
+
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         ...
@@ -70,6 +101,13 @@ class Range:
 
     low: float
     high: float = LONG_MAX
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        if self.high >= INT_MAX:
+            return f" of at least {self.low}"
+        return f" from {self.low} to {self.high}"
 
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
@@ -87,6 +125,11 @@ class OneOf:
 
     choices: tuple[str, ...]
 
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return f": {' or '.join(self.choices)}"
+
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         items = value if isinstance(value, tuple) else (value,)
@@ -100,6 +143,11 @@ class OneOf:
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
     """A text or list with something in it."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " that is not empty"
 
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
@@ -120,17 +168,25 @@ class SettingDefinition:
     importance: Importance = Importance.MEDIUM
     scope: UpdateScope = UpdateScope.READ_ONLY
 
+    @property
+    def allowed(self) -> str:
+        """Which values the setting takes: "a whole number of at least 4"."""
+        return _KINDS[self.type] + ("" if self.constraint is None else self.constraint.allowed)
+
     def parse(self, text: str) -> SettingValue:
         """The typed value. Raises InvalidSettingError, which names the setting and what it allows."""
         try:
             value = _parse(self.type, text.strip())
         except ValueError as error:
-            raise InvalidSettingError(f"{self.name}={text!r} is refused: {error}") from None
+            raise self._refusal(text, str(error) or f"it must be {self.allowed}") from None
         if self.constraint is not None:
             complaint = self.constraint.complaint(value)
             if complaint is not None:
-                raise InvalidSettingError(f"{self.name}={text!r} is refused: it {complaint}")
+                raise self._refusal(text, f"it {complaint}")
         return value
+
+    def _refusal(self, text: str, reason: str) -> InvalidSettingError:
+        return InvalidSettingError(f"{self.name}={shortened(text)!r} is refused: {reason}")
 
     @property
     def default_value(self) -> SettingValue:
@@ -173,10 +229,26 @@ def format_value(value: SettingValue) -> str | None:
             return str(value)
 
 
+def shortened(text: str) -> str:
+    """A text of a stranger as a message may repeat it: its first hundred characters."""
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
+
+
+_KINDS: Final = {
+    SettingType.BOOLEAN: "true or false",
+    SettingType.STRING: "a text",
+    SettingType.INT: "a whole number",
+    SettingType.SHORT: "a whole number",
+    SettingType.LONG: "a whole number",
+    SettingType.DOUBLE: "a number",
+    SettingType.LIST: "a list, separated by commas",
+}
+
 _BITS: Final = {SettingType.SHORT: 16, SettingType.INT: 32, SettingType.LONG: 64}
 
 
 def _parse(kind: SettingType, text: str) -> SettingValue:
+    """The typed value; ValueError without a word when the text is not of the type, otherwise with the reason."""
     match kind:
         case SettingType.BOOLEAN:
             return _parse_boolean(text)
@@ -197,13 +269,13 @@ def _parse_boolean(text: str) -> bool:
         case "false":
             return False
         case _:
-            raise ValueError("it must be true or false")
+            raise ValueError
 
 
 def _parse_integer(text: str, bits: int) -> int:
     digits = text.removeprefix("-").removeprefix("+")
     if not (digits.isascii() and digits.isdecimal()) or len(text) - len(digits) > 1:
-        raise ValueError("it must be a whole number")
+        raise ValueError
     limit = 1 << (bits - 1)
     if len(digits) > 20 or not -limit <= int(text) < limit:
         raise ValueError(f"it must fit in {bits} bits")
@@ -214,7 +286,7 @@ def _parse_double(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError("it must be a number") from None
+        raise ValueError from None
     if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError("it must be a number")
+        raise ValueError
     return value

@@ -254,26 +254,6 @@ UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingPro
 )
 
 
-def validate_topic_setting(name: str, text: str) -> bool:
-    """Check one setting of a topic; whether there is anything to keep.
-
-    False for a setting of Kafka's that is not supported but is given its default, which asks for what happens anyway.
-    Raises InvalidSettingError, which names the setting, for an unknown one, an unsupported one and a bad value.
-    """
-    definition = TOPIC_SETTINGS.get(name)
-    if definition is not None:
-        definition.parse(text)
-        return True
-    unsupported = UNSUPPORTED_TOPIC_SETTINGS.get(name)
-    if unsupported is None:
-        raise InvalidSettingError(f"{name} is not a topic setting")
-    if text.strip() != unsupported.default:
-        raise InvalidSettingError(
-            f"{name}={text!r} is not supported: {unsupported.reason}; leave it at {unsupported.default!r}"
-        )
-    return False
-
-
 def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
     """Refuse settings of one topic that contradict each other. Raises InvalidSettingError."""
     lags = [

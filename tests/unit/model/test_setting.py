@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from ottla.model.setting import (
     InvalidSettingError,
+    NotEmpty,
     OneOf,
     Range,
     SettingDefinition,
@@ -75,3 +76,22 @@ def test_a_word_that_is_not_among_the_choices_is_told_the_choices():
 @given(st.lists(st.text("abc.-", min_size=1)).map(tuple))
 def test_a_list_is_read_as_it_was_written(items):
     assert parse_list(format_value(items) or "") == items
+
+
+@pytest.mark.parametrize(
+    ("kind", "constraint", "text", "allowed"),
+    [
+        (SettingType.LONG, Range(-1), "soon", "a whole number of at least -1"),
+        (SettingType.DOUBLE, Range(0, 1), "half", "a number from 0 to 1"),
+        (SettingType.BOOLEAN, None, "yes", "true or false"),
+        (SettingType.INT, None, "1.5", "a whole number"),
+        (SettingType.LIST, OneOf(("compact", "delete")), "purge", "compact or delete"),
+        (SettingType.STRING, NotEmpty(), "", "not be empty"),
+        (SettingType.SHORT, Range(1), "99999", "fit in 16 bits"),
+    ],
+)
+def test_a_refusal_says_which_values_are_allowed(kind, constraint, text, allowed):
+    with pytest.raises(InvalidSettingError) as refused:
+        definition(kind, constraint).parse(text)
+    assert refused.value.message.startswith(f"the.setting={text!r} is refused: it must ")
+    assert refused.value.message.endswith(allowed)

@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.metadata.controller.topic_config import validate_topic_setting
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.setting import InvalidSettingError
 from ottla.model.topic_settings import (
@@ -9,7 +10,6 @@ from ottla.model.topic_settings import (
     effective_topic_settings,
     require_consistent_topic_settings,
     typed_topic_settings,
-    validate_topic_setting,
 )
 
 

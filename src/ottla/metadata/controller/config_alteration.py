@@ -1,28 +1,39 @@
-"""Decides about changed settings, one operation at a time (KIP-339).
+"""Decides about changed settings, one operation at a time (KIP-339), or all of a resource at once (KIP-133).
 
-Errors, as Kafka answers them: INVALID_REQUEST (a resource or a key twice, a resource that has no settings here),
-UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG (unknown, not supported, read-only, a bad value, APPEND to what is no list).
+Errors, as Kafka answers them: INVALID_REQUEST (a resource or a key twice, a resource that has no settings here, no
+value), UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG (unknown, not supported, read-only, a bad value, APPEND to what is no
+list); that one names every setting of the resource it is about. Kafka takes an unknown setting of a broker without a
+word and refuses a read-only one with INVALID_REQUEST.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from ottla.metadata.controller.decision import Decision, Outcome
+from ottla.metadata.controller.topic_config import validate_topic_setting
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
-from ottla.model.setting import InvalidSettingError, SettingType, UpdateScope, format_value, parse_list
+from ottla.model.setting import (
+    Complaints,
+    InvalidSettingError,
+    SettingDefinition,
+    SettingType,
+    UpdateScope,
+    parse_list,
+    shortened,
+)
+from ottla.model.setting_names import unknown_broker_setting, unknown_topic_setting
 from ottla.model.topic_name import validate_topic_name
 from ottla.model.topic_settings import (
     TOPIC_SETTINGS,
     UNSUPPORTED_TOPIC_SETTINGS,
     require_consistent_topic_settings,
     topic_default,
-    validate_topic_setting,
 )
 
 
@@ -50,6 +61,8 @@ class ResourceAlteration:
 
     resource: ConfigResource
     alterations: Sequence[Alteration]
+    replaces_all: bool = False
+    """Whether what the resource sets and no operation names is taken back."""
 
 
 def decide_config_alteration(
@@ -81,7 +94,9 @@ def _changes(
     kind, name = request.resource
     repeated = [key for key, count in Counter(each.name for each in request.alterations).items() if count > 1]
     if repeated:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"the request names the setting {repeated[0]} more than once")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"the request names the setting {shortened(repeated[0])} more than once"
+        )
     if kind == ConfigResourceType.TOPIC:
         validate_topic_name(name)
         if image.topic(name) is None:
@@ -99,22 +114,19 @@ def _topic_changes(
 ) -> dict[str, str | None]:
     own = image.config(request.resource)
     inherited = {**broker_settings, **image.config(ALL_BROKERS)}
-    changes: dict[str, str | None] = {}
-    for alteration in request.alterations:
+
+    def new_value(alteration: Alteration) -> str | None:
         name = alteration.name
-        if name in UNSUPPORTED_TOPIC_SETTINGS and alteration.operation in (AlterOperation.SET, AlterOperation.DELETE):
-            if alteration.operation == AlterOperation.SET:
-                validate_topic_setting(name, _required_value(alteration))
-            continue
         definition = TOPIC_SETTINGS.get(name)
-        if definition is None:
-            raise InvalidSettingError(f"{name} is not a topic setting that can be changed")
-        present = own[name] if name in own else topic_default(name, inherited)
-        value = _new_value(alteration, definition.type, present)
-        if value is not None:
-            definition.parse(value)
-        if value != own.get(name):
-            changes[name] = value
+        if definition is not None:
+            return _new_value(alteration, definition, own[name] if name in own else topic_default(name, inherited))
+        if name not in UNSUPPORTED_TOPIC_SETTINGS:
+            raise InvalidSettingError(unknown_topic_setting(name))
+        if alteration.operation != AlterOperation.DELETE:
+            validate_topic_setting(name, _required_value(alteration))
+        return None
+
+    changes = _collected(own, request, new_value)
     after = {**own, **changes}
     require_consistent_topic_settings({name: value for name, value in after.items() if value is not None})
     return changes
@@ -122,39 +134,53 @@ def _topic_changes(
 
 def _broker_changes(image: MetadataImage, request: ResourceAlteration) -> dict[str, str | None]:
     own = image.config(request.resource)
-    changes: dict[str, str | None] = {}
-    for alteration in request.alterations:
+
+    def new_value(alteration: Alteration) -> str | None:
         definition = BROKER_SETTINGS.get(alteration.name)
         if definition is None:
-            raise InvalidSettingError(f"{alteration.name} is not a broker setting")
+            raise InvalidSettingError(unknown_broker_setting(alteration.name))
         if definition.scope == UpdateScope.READ_ONLY:
             raise InvalidSettingError(
                 f"{definition.name} is read-only: set it in the broker's file or on its command line and restart it"
             )
-        present = own.get(definition.name, definition.default)
-        value = _new_value(alteration, definition.type, present)
-        if value is not None:
-            definition.parse(value)
-        if value != own.get(definition.name):
-            changes[definition.name] = value
-    return changes
+        return _new_value(alteration, definition, own.get(definition.name, definition.default))
+
+    return _collected(own, request, new_value)
 
 
-def _new_value(alteration: Alteration, kind: SettingType, present: str | None) -> str | None:
+def _collected(
+    own: Mapping[str, str], request: ResourceAlteration, new_value: Callable[[Alteration], str | None]
+) -> dict[str, str | None]:
+    """What differs from `own` after every operation. Raises InvalidSettingError with all complaints together."""
+    complaints = Complaints()
+    wanted: dict[str, str | None] = dict.fromkeys(own) if request.replaces_all else {}
+    for alteration in request.alterations:
+        try:
+            wanted[alteration.name] = new_value(alteration)
+        except InvalidSettingError as error:
+            complaints.add(error)
+    complaints.raise_any()
+    return {name: value for name, value in wanted.items() if value != own.get(name)}
+
+
+def _new_value(alteration: Alteration, definition: SettingDefinition, present: str | None) -> str | None:
+    """The value after the operation, None when the setting is taken back; `present` is the one that holds now."""
     if alteration.operation == AlterOperation.DELETE:
         return None
     value = _required_value(alteration)
-    if alteration.operation == AlterOperation.SET:
-        return value
-    if kind != SettingType.LIST:
-        raise InvalidSettingError(f"{alteration.name} is no list: nothing can be appended to it or taken from it")
-    items = parse_list(present or "")
-    if alteration.operation == AlterOperation.APPEND:
-        return format_value((*items, *(item for item in parse_list(value) if item not in items)))
-    return format_value(tuple(item for item in items if item not in parse_list(value)))
+    if alteration.operation != AlterOperation.SET:
+        if definition.type != SettingType.LIST:
+            raise InvalidSettingError(f"{alteration.name} is no list: nothing can be appended to it or taken from it")
+        items, others = parse_list(present or ""), parse_list(value)
+        if alteration.operation == AlterOperation.APPEND:
+            value = ",".join((*items, *(item for item in others if item not in items)))
+        else:
+            value = ",".join(item for item in items if item not in others)
+    definition.parse(value)
+    return value
 
 
 def _required_value(alteration: Alteration) -> str:
     if alteration.value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{alteration.name} is given without a value")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{shortened(alteration.name)} is given without a value")
     return alteration.value.strip()

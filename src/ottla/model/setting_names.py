@@ -1,0 +1,64 @@
+"""What to tell somebody who names a setting that is not there.
+
+The hints cost a look into a dictionary each: strangers may send as many names as fit a request.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ottla.model.broker_setting_table import ALIASES, BROKER_SETTINGS
+from ottla.model.foreign_settings import ignored_reason, refused_reason
+from ottla.model.setting import shortened
+from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+
+_LOOK_IT_UP: Final = "take it out, or find the right name in docs/settings.md"
+
+_TOPIC_SETTING_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {synonym.name: name for name, synonyms in BROKER_SYNONYMS.items() for synonym in synonyms}
+)
+"""The topic setting that a broker setting is the default of."""
+
+
+def unknown_topic_setting(name: str) -> str:
+    """Why `name` cannot be set on a topic, and what to do instead."""
+    topic_setting = _TOPIC_SETTING_OF.get(name)
+    if topic_setting is not None:
+        return f"{name} is a setting of brokers: on a topic, set {topic_setting}"
+    if name in BROKER_SETTINGS:
+        return f"{name} is a setting of brokers, topics have none of their own: take it out"
+    return _unknown(name, "topic", _TOPIC_WORDS)
+
+
+def unknown_broker_setting(name: str) -> str:
+    """Why `name` cannot be set on a broker, and what to do instead."""
+    synonyms = BROKER_SYNONYMS.get(name)
+    if synonyms is not None:
+        return f"{name} is a setting of topics: on a broker, set {synonyms[0].name}"
+    reason = refused_reason(name)
+    if reason is not None:
+        return f"{name} is not supported: {reason}; take it out"
+    reason = ignored_reason(name, "")
+    if reason is not None:
+        return f"{name} would change nothing: {reason}; take it out"
+    if name in UNSUPPORTED_TOPIC_SETTINGS:
+        return f"{name} is not supported: {UNSUPPORTED_TOPIC_SETTINGS[name].reason}; take it out"
+    if name in ALIASES:
+        return f"{name} is the old name of {ALIASES[name]}"
+    return _unknown(name, "broker", _BROKER_WORDS)
+
+
+def _words(name: str) -> str:
+    """A name without what people write differently: retention_ms, retention-ms and Retention.MS are one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_TOPIC_WORDS: Final = {_words(name): name for name in TOPIC_SETTINGS}
+_BROKER_WORDS: Final = {_words(name): name for name in BROKER_SETTINGS}
+
+
+def _unknown(name: str, kind: str, known: Mapping[str, str]) -> str:
+    similar = known.get(_words(name[:100]))
+    hint = f"did you mean {similar}?" if similar is not None else _LOOK_IT_UP
+    return f"{shortened(name)} is not a {kind} setting: {hint}"
