@@ -100,8 +100,8 @@ class Disk(Protocol):
         """Whether there is a directory of that name."""
         ...
 
-    def free_bytes(self, path: StrPath) -> int:
-        """How many bytes an ordinary user may still write to the file system that holds `path`."""
+    def space(self, path: StrPath) -> tuple[int, int]:
+        """The size in bytes of the file system that holds `path`, and how much an ordinary user may still write."""
         ...
 
 
@@ -202,9 +202,9 @@ class OsDisk:
     def is_dir(self, path: StrPath) -> bool:
         return Path(path).is_dir()
 
-    def free_bytes(self, path: StrPath) -> int:
+    def space(self, path: StrPath) -> tuple[int, int]:
         status = os.statvfs(path)
-        return status.f_bavail * status.f_frsize
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
 
 def _sync(path: StrPath, flags: int) -> None:

@@ -6,7 +6,7 @@ moves, the leader epochs are written, and a snapshot of the producers when much 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.model.errors import ApiError
@@ -27,7 +27,15 @@ SNAPSHOT_EVERY_BYTES: Final = 16 << 20
 class LogCheckpoints:
     """The checkpoints of one data directory: read once for the loading, then written from the event loop."""
 
-    __slots__ = ("_directory", "_log_starts", "_recovery_points", "_resources")
+    __slots__ = (
+        "_directory",
+        "_log_starts",
+        "_recovery_points",
+        "_resources",
+        "_starts_lock",
+        "_starts_wanted",
+        "_starts_written",
+    )
 
     def __init__(self, directory: LogDirectory, resources: LogResources) -> None:
         self._directory = directory
@@ -35,6 +43,10 @@ class LogCheckpoints:
         # What the files hold; no recovery points at all when there is no such file.
         self._recovery_points: Mapping[TopicPartition, int] | None = None
         self._log_starts: Mapping[TopicPartition, int] = {}
+        # One writer at a time; who waits for it is served by the next write together with everybody else who waits.
+        self._starts_lock = asyncio.Lock()
+        self._starts_wanted = 0
+        self._starts_written = 0
 
     def read(self) -> None:
         """Read the files. BLOCKING."""
@@ -61,10 +73,11 @@ class LogCheckpoints:
             points = {name: point for name, point in self._recovery_points.items() if name != topic_partition}
             await self._resources.in_thread(self._directory.recovery_points.write, points)
             self._recovery_points = points
-        if topic_partition in self._log_starts:
-            starts = {name: start for name, start in self._log_starts.items() if name != topic_partition}
-            await self._resources.in_thread(self._directory.log_starts.write, starts)
-            self._log_starts = starts
+        async with self._starts_lock:
+            if topic_partition in self._log_starts:
+                starts = {name: start for name, start in self._log_starts.items() if name != topic_partition}
+                await self._resources.in_thread(self._directory.log_starts.write, starts)
+                self._log_starts = starts
 
     async def write_recovery_points(self, logs: Sequence[Log]) -> None:
         """Move the recovery points of all logs to where they are flushed. Raises OSError."""
@@ -77,15 +90,22 @@ class LogCheckpoints:
         await self._resources.in_thread(self._write_recovery_points, logs, points, obsolete)
         self._recovery_points = points
 
-    async def write_log_starts(self, logs: Iterable[Log]) -> None:
-        """Remember the log starts that lie inside a segment: the others can be seen in its name. Raises OSError."""
-        starts = {
-            log.topic_partition: log.log_start_offset
-            for log in logs
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        await self._resources.in_thread(self._directory.log_starts.write, starts)
-        self._log_starts = starts
+    async def write_log_starts(self, logs: Callable[[], Iterable[Log]]) -> None:
+        """Make the first offsets of all logs durable, as they are now or later. Raises OSError.
+
+        One that is the beginning of a segment is written as well, although its name says the same: the segment before
+        it may still be there after a crash, and what was deleted on request must not come back with it.
+        """
+        self._starts_wanted += 1
+        wanted = self._starts_wanted
+        async with self._starts_lock:
+            if self._starts_written >= wanted:
+                return
+            covered = self._starts_wanted
+            starts = {log.topic_partition: log.log_start_offset for log in logs() if log.log_start_offset}
+            await self._resources.in_thread(self._directory.log_starts.write, starts)
+            self._log_starts = starts
+            self._starts_written = covered
 
     async def write_high_watermarks(self, logs: Iterable[Log]) -> None:
         """Remember what is committed, which with a single replica is what it counts as its own. Raises OSError."""
@@ -106,7 +126,7 @@ class LogCheckpoints:
             return False
         await self._resources.in_thread(self._write_final_snapshots, logs)
         await self.write_recovery_points(logs)
-        await self.write_log_starts(logs)
+        await self.write_log_starts(lambda: logs)
         await self.write_high_watermarks(logs)
         return True
 

@@ -239,8 +239,12 @@ class LogManager:
         await self._checkpoints.write_recovery_points(self.logs())
 
     async def checkpoint_log_starts(self) -> None:
-        """Remember log starts that are not the beginning of a segment. Raises OSError."""
-        await self._checkpoints.write_log_starts(self.logs())
+        """Make durable where every log starts; those who ask at the same time share a write. Raises OSError."""
+        await self._checkpoints.write_log_starts(self.logs)
+
+    async def space(self) -> tuple[int, int]:
+        """The size of the file system that holds the directory, and what is free in it, in bytes. Raises OSError."""
+        return await self._tasks.in_thread(self._disk.space, self.path)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Remember what is committed. Raises OSError."""

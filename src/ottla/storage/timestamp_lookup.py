@@ -50,20 +50,28 @@ def find_timestamp(searched: LookupRange, timestamp: int) -> FoundTimestamp | No
 def find_max_timestamp(searched: LookupRange) -> FoundTimestamp | None:
     """The first record that has the greatest timestamp of all. Raises OSError, CorruptSegmentError."""
     greatest = max((s.max_timestamp(searched.indexes).timestamp for s, end in searched.segments if end), default=-1)
-    while greatest >= 0:
-        found = find_timestamp(searched, greatest)
-        if found is not None:
-            return found
-        # The record is not written yet, or was removed: look at what is there.
-        below = (batch.max_timestamp for batch in _batches(searched) if batch.max_timestamp < greatest)
-        greatest = max(below, default=-1)
-    return None
+    found = find_timestamp(searched, greatest) if greatest >= 0 else None
+    if found is None and greatest >= 0:
+        # The record is not written yet, or was deleted: look at what is there.
+        greatest = max((_max_timestamp(searched, *each) for each in _batches(searched)), default=-1)
+        found = find_timestamp(searched, greatest) if greatest >= 0 else None
+    return found
 
 
-def _batches(searched: LookupRange) -> Iterator[BatchHeader]:
+def _batches(searched: LookupRange) -> Iterator[tuple[OpenFile, BatchHeader]]:
     for segment, end in searched.segments:
         if end:
-            yield from scan_batches(searched.files.get(segment.log_path), 0, end)
+            file = searched.files.get(segment.log_path)
+            for batch in scan_batches(file, 0, end):
+                if batch.last_offset >= searched.start_offset:
+                    yield file, batch
+
+
+def _max_timestamp(searched: LookupRange, file: OpenFile, batch: BatchHeader) -> int:
+    """The greatest timestamp among the records of a batch that may be found."""
+    if batch.base_offset >= searched.start_offset:
+        return batch.max_timestamp
+    return max((timestamp for _, timestamp in _records(file, batch, searched.start_offset)), default=-1)
 
 
 def _records(file: OpenFile, batch: BatchHeader, start_offset: int) -> Iterator[tuple[int, int]]:

@@ -107,5 +107,7 @@ def test_rename_moves_a_directory_with_its_content(tmp_path: Path):
     assert disk.list_dir(tmp_path) == ["new"]
 
 
-def test_free_bytes_is_what_the_file_system_says(tmp_path: Path):
-    assert 0 < disk.free_bytes(tmp_path) <= os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
+def test_space_is_what_the_file_system_says(tmp_path: Path):
+    total, usable = disk.space(tmp_path)
+    assert total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
+    assert 0 < usable <= total
