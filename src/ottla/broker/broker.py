@@ -2,6 +2,8 @@
 
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
+from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
@@ -34,6 +36,8 @@ class Broker:
     configs: ConfigService
     cluster: ClusterView
     producer_ids: ProducerIdAllocator
+    record_deletion: RecordDeletion
+    log_directories: LogDirectoryService
 
     @property
     def image(self) -> MetadataImage:

@@ -1,6 +1,7 @@
 """What settings hold for topics and brokers, where they come from, and how they are changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
 from ottla.metadata.controller.config_alteration import ResourceAlteration
@@ -22,6 +23,8 @@ from ottla.model.errors import ApiError
 from ottla.model.setting import SettingDefinition, UpdateScope
 from ottla.model.topic_name import validate_topic_name
 from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
+
+_RESOURCE_TYPES: Final = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
 
 class ConfigService:
@@ -50,6 +53,23 @@ class ConfigService:
     def created_topic_entries(self, own: Mapping[str, str]) -> list[ConfigEntry]:
         """The entries of a topic that was just created, or is only checked, with these settings of its own."""
         return self._topic_entries(own, None)
+
+    def resources(self, types: Collection[int]) -> list[ConfigResource]:
+        """The resources of these types that settings may be asked for, of every type when none is given.
+
+        Topics and brokers have settings here; of Kafka's other types there are none. Raises ApiError
+        UNSUPPORTED_VERSION for a type that nobody knows.
+        """
+        unknown = [number for number in types if number not in _RESOURCE_TYPES]
+        if unknown:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {unknown[0]}")
+        image = self._controller.image
+        found: list[ConfigResource] = []
+        if not types or ConfigResourceType.TOPIC in types:
+            found.extend(topic_resource(topic.name) for topic in image.topics())
+        if not types or ConfigResourceType.BROKER in types:
+            found.extend(ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(image.brokers))
+        return found
 
     def describe(self, resource: ConfigResource, names: Iterable[str] | None) -> list[ConfigEntry]:
         """The settings of a resource, sorted by name; those asked for, or with None all of them.

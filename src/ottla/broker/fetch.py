@@ -111,7 +111,7 @@ def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress
 def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoch | None:
     if target.last_fetched_epoch < 0:
         return None
-    epoch, end_offset = partition.log.epoch_end_offset(target.last_fetched_epoch)
+    epoch, end_offset = partition.epoch_end_offset(target.last_fetched_epoch)
     if epoch < target.last_fetched_epoch or end_offset < target.offset:
         return DivergingEpoch(epoch, end_offset)
     return None

@@ -6,6 +6,7 @@ from uuid import UUID
 from ottla.broker.internal_topics import new_internal_topic
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
@@ -13,6 +14,7 @@ from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import is_internal_topic
+from ottla.model.topic_partition import TopicPartition
 
 
 class TopicService:
@@ -47,6 +49,12 @@ class TopicService:
     ) -> dict[str, Outcome[int]]:
         """Add partitions to topics; the outcome of each, its new partition count, by its name."""
         return await self._controller.create_partitions(requests, validate_only=validate_only)
+
+    async def elect_leaders(
+        self, election: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> ElectionOutcomes:
+        """Elect leaders for partitions, with None for all; why each of them keeps the one it has."""
+        return await self._controller.elect_leaders(election, partitions)
 
     @property
     def auto_create_enabled(self) -> bool:

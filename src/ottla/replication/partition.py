@@ -14,6 +14,7 @@ may take back.
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Final
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
@@ -38,6 +39,12 @@ from ottla.storage.log_read_result import LogReadResult
 WritableBuffer = bytearray | memoryview
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+NO_EPOCH: Final = -1
+"""Asks for no check of the leader epoch."""
+
+UP_TO_HIGH_WATERMARK: Final = -1
+"""The offset that stands for the high watermark when records are deleted."""
 
 _ERROR_OF_KERNEL: tuple[tuple[type[KernelError], ErrorCode], ...] = (
     (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
@@ -232,6 +239,38 @@ class Partition:
         """
         result = self.read(offset, max_bytes, max_offset=self.high_watermark, min_one_batch=True)
         return await self._tasks.in_thread(_bytes_of, result)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start up to `offset`, -1 for the high watermark; returns where it is now, in memory only.
+
+        Readers who wait below it are looked at again. Raises ApiError NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE.
+        """
+        self.require_leader_epoch(NO_EPOCH)
+        if offset == UP_TO_HIGH_WATERMARK:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} is committed up to {self.high_watermark}, not {offset}",
+            )
+        log_start_offset = self.log.delete_records_before(offset)
+        self.on_high_watermark(self)
+        return log_start_offset
+
+    def epoch_of_offset(self, offset: int) -> int:
+        """The leader epoch `offset` was written in, or, at the log end, will be; -1 when that is not known."""
+        return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """The newest epoch up to `epoch` and the offset it ends at; (-1, -1) when `epoch` is not known here.
+
+        The leader's own epoch begins at its log end even before anything was written in it.
+        """
+        latest = self.log.leader_epochs.latest_epoch
+        if 0 <= epoch <= self.leader_epoch and latest <= epoch:
+            written = 0 <= latest < self.leader_epoch and epoch != self.leader_epoch
+            return (latest if written else epoch), self.log.log_end_offset
+        return self.log.epoch_end_offset(epoch)
 
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""

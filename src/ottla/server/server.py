@@ -10,6 +10,8 @@ from pathlib import Path
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
+from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.apis import APIS
@@ -106,6 +108,8 @@ class Server:
             configs=self._configs,
             cluster=ClusterView(settings, lambda: self._controller.image),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
+            record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts),
+            log_directories=LogDirectoryService(self._logs),
         )
         sessions = FetchSessionCache(
             doors.clock,

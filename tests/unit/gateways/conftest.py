@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.gateways.admin_door import AdminDoor
+from tests.unit.gateways.log_door import LogDoor
 
 OpenDoor = Callable[..., Awaitable[AdminDoor]]
 
@@ -28,3 +29,13 @@ async def open_door(tmp_path: Path) -> AsyncIterator[OpenDoor]:
 async def door(open_door: OpenDoor) -> AdminDoor:
     """An admin door with the defaults."""
     return await open_door()
+
+
+@pytest.fixture
+async def log_door(tmp_path: Path) -> AsyncIterator[LogDoor]:
+    """A door to partitions with real logs."""
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    door = await LogDoor(directory).open()
+    yield door
+    await door.close()

@@ -1,18 +1,28 @@
-"""DescribeConfigs and IncrementalAlterConfigs."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 import pytest
 
-from ottla.gateways.kafka import api_32_describe_configs, api_44_incremental_alter_configs
+from ottla.gateways.kafka import (
+    api_32_describe_configs,
+    api_33_alter_configs,
+    api_44_incremental_alter_configs,
+    api_74_list_config_resources,
+)
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.alter_configs import AlterableConfig as ReplacingConfig
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest
+from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 DESCRIBE, ALTER = api_32_describe_configs.API, api_44_incremental_alter_configs.API
+REPLACE, LIST = api_33_alter_configs.API, api_74_list_config_resources.API
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
 
@@ -108,7 +118,7 @@ async def test_the_broker_without_a_number_has_only_what_was_set_for_all(door):
         (BROKER, "9", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (16, "metrics", ErrorCode.INVALID_REQUEST),
-        (99, "x", ErrorCode.UNSUPPORTED_VERSION),
+        (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_a_resource_that_cannot_be_described_is_told_why(door, kind, name, code):
@@ -144,7 +154,7 @@ async def test_each_resource_has_its_own_error(door):
         "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "1": ErrorCode.INVALID_CONFIG,
         "d": ErrorCode.INVALID_REQUEST,
-        "e": ErrorCode.UNSUPPORTED_VERSION,
+        "e": ErrorCode.INVALID_REQUEST,
     }
     assert door.configs.topic_settings("a")["retention.ms"] == "5"
 
@@ -161,3 +171,130 @@ async def test_a_resource_named_twice_is_answered_once_with_an_error(door):
     change = (TOPIC, "a", [("retention.ms", SET, "5")])
     responses = await alter(door, change, change)
     assert [response.error_code for response in responses.values()] == [ErrorCode.INVALID_REQUEST]
+
+
+async def replace(door, *resources, version=REPLACE.max_version, validate_only=False):
+    request = AlterConfigsRequest(
+        resources=tuple(
+            ReplacedResource(kind, name, tuple(ReplacingConfig(*each) for each in configs))
+            for kind, name, configs in resources
+        ),
+        validate_only=validate_only,
+    )
+    answer = await door.ask(REPLACE, request, version)
+    return {(each.resource_type, each.resource_name): each for each in answer.responses}
+
+
+@pytest.mark.parametrize("version", range(REPLACE.min_version, REPLACE.max_version + 1))
+async def test_replacing_settings_takes_back_those_that_are_not_named(door, version):
+    await door.topics.create([NewTopic("a", configs={"retention.ms": "5", "segment.ms": "6"})])
+    responses = await replace(door, (TOPIC, "a", [("segment.ms", "7"), ("max.message.bytes", "8")]), version=version)
+    assert (responses[TOPIC, "a"].error_code, responses[TOPIC, "a"].error_message) == (ErrorCode.NONE, None)
+    described = await describe(door, TOPIC, "a")
+    own = {config.name: config.value for config in described.configs if config.config_source == 1}
+    assert own == {"segment.ms": "7", "max.message.bytes": "8"}
+
+
+async def test_replacing_settings_of_all_brokers_reaches_their_topics(door):
+    await door.topics.create([NewTopic("a")])
+    await alter(door, (BROKER, "", [("log.retention.ms", SET, "9"), ("log.roll.ms", SET, "8")]))
+    responses = await replace(door, (BROKER, "", [("log.retention.ms", "10")]))
+    assert responses[BROKER, ""].error_code == ErrorCode.NONE
+    settings = door.configs.topic_settings("a")
+    assert (settings["retention.ms"], settings["segment.ms"]) == ("10", "604800000")
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        ((TOPIC, "a", [("retention.ms", "x")]), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "a", [("no.such", "1")]), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "a", [("compression.type", "gzip")]), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "a", [("retention.ms", None)]), ErrorCode.INVALID_REQUEST),
+        ((TOPIC, "a", [("retention.ms", "1"), ("retention.ms", "2")]), ErrorCode.INVALID_REQUEST),
+        ((TOPIC, "x", [("retention.ms", "1")]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "bad name", []), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "1", [("num.partitions", "3")]), ErrorCode.INVALID_CONFIG),
+        ((BROKER, "9", []), ErrorCode.INVALID_REQUEST),
+        ((99, "x", []), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_cannot_replace_settings_is_refused_and_nothing_changes(door, resource, code):
+    await door.topics.create([NewTopic("a", configs={"segment.ms": "6"})])
+    responses = await replace(door, resource)
+    assert responses[resource[:2]].error_code == code
+    assert responses[resource[:2]].error_message
+    assert door.configs.topic_settings("a")["segment.ms"] == "6"
+
+
+async def test_only_checking_a_replacement_changes_nothing(door):
+    await door.topics.create([NewTopic("a", configs={"segment.ms": "6"})])
+    responses = await replace(door, (TOPIC, "a", []), validate_only=True)
+    assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
+    assert door.configs.topic_settings("a")["segment.ms"] == "6"
+
+
+async def test_the_message_names_every_setting_that_cannot_be_and_what_to_do(door):
+    await door.topics.create([NewTopic("a")])
+    changes = [("retention_ms", SET, "1"), ("segment.ms", SET, "0"), ("log.retention.bytes", SET, "1")]
+    message = (await alter(door, (TOPIC, "a", changes)))[TOPIC, "a"].error_message
+    assert message == (
+        "retention_ms is not a topic setting: did you mean retention.ms?; "
+        "segment.ms='0' is refused: it must be at least 1; "
+        "log.retention.bytes is a setting of brokers: on a topic, set retention.bytes"
+    )
+    changes = [("retention.ms", SET, "1"), ("ssl.keystore.location", SET, "k"), ("num.io.threads", SET, "4")]
+    message = (await alter(door, (BROKER, "1", changes)))[BROKER, "1"].error_message
+    assert "retention.ms is a setting of topics: on a broker, set log.retention.ms" in message
+    assert "ssl.keystore.location is not supported: connections are neither encrypted" in message
+    assert "num.io.threads would change nothing: Ottla has one event loop" in message
+
+
+async def test_a_message_stays_short_however_much_is_wrong(door):
+    await door.topics.create([NewTopic("a")])
+    changes = [(f"{number}{'x' * 5_000}", SET, "1") for number in range(1_000)]
+    message = (await alter(door, (TOPIC, "a", [*changes, ("retention.ms", SET, "y" * 20_000)])))[
+        TOPIC, "a"
+    ].error_message
+    assert len(message) < 3_000
+    assert message.endswith("and 991 more")
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ((), [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1")]),
+        ((TOPIC,), [(TOPIC, "a"), (TOPIC, "b")]),
+        ((BROKER, BROKER), [(BROKER, "1")]),
+        ((8, 16, 32), []),
+    ],
+)
+async def test_resources_with_settings_are_listed_by_type(door, types, expected):
+    await door.topics.create([NewTopic("b"), NewTopic("a")])
+    answer = await door.ask(LIST, ListConfigResourcesRequest(resource_types=types))
+    assert answer.error_code == ErrorCode.NONE
+    assert [(each.resource_type, each.resource_name) for each in answer.config_resources] == expected
+
+
+@pytest.mark.parametrize("types", [(0,), (99,), (TOPIC, 99)])
+async def test_a_type_of_resource_that_nobody_knows_is_refused(door, types):
+    answer = await door.ask(LIST, ListConfigResourcesRequest(resource_types=types))
+    assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())
+
+
+async def test_the_oldest_version_lists_client_metrics_of_which_there_are_none(door):
+    await door.topics.create([NewTopic("a")])
+    answer = await door.ask(LIST, ListConfigResourcesRequest(), 0)
+    assert (answer.error_code, answer.config_resources) == (ErrorCode.NONE, ())
+
+
+async def test_every_setting_is_described_with_type_and_documentation(door):
+    await door.topics.create([NewTopic("a")])
+    for kind, name in ((TOPIC, "a"), (BROKER, "1")):
+        result = await describe(door, kind, name, include_synonyms=True, include_documentation=True)
+        for config in result.configs:
+            assert config.documentation.endswith("."), config.name
+            assert 1 <= config.config_type <= 7, config.name
+            assert (config.value is None) == (config.synonyms == ()), config.name
+            if config.synonyms:
+                assert config.synonyms[0].source == config.config_source, config.name

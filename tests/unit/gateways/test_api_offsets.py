@@ -252,3 +252,17 @@ async def test_offsets_are_deleted_partition_by_partition(door: GroupDoor):
 async def test_offsets_of_a_group_that_does_not_exist_cannot_be_deleted(door: GroupDoor):
     response = await door.ask(OFFSET_DELETE, OffsetDeleteRequest(group_id="missing"))
     assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, ())
+
+
+async def test_a_group_that_is_named_twice_is_deleted_and_answered_once(door: GroupDoor):
+    await commit(door, {0: 1})
+    answer = await door.ask(DELETE_GROUPS, DeleteGroupsRequest(groups_names=("g", "x", "g")))
+    assert [(each.group_id, each.error_code) for each in answer.results] == [
+        ("g", ErrorCode.NONE),
+        ("x", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+
+
+async def test_offsets_of_a_group_without_a_name_cannot_be_deleted(door: GroupDoor):
+    answer = await door.ask(OFFSET_DELETE, OffsetDeleteRequest(group_id=""))
+    assert answer.error_code == ErrorCode.INVALID_GROUP_ID

@@ -36,6 +36,7 @@ from ottla.protocol.messages.fetch import (
 )
 
 TOPIC_ID_VERSION: Final = 13
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -46,6 +47,8 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     if max(request.replica_id, request.replica_state.replica_id) >= 0:
         # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
         session, partitions = _partitions(ctx, request)
     except ApiError as error:

@@ -4,6 +4,7 @@
 (KIP-405); 9 latest tiered offset, -5 (KIP-1005); 10 time-out (KIP-1075); 11 earliest pending upload, -6 (KIP-1023).
 """
 
+from collections import Counter
 from typing import Final
 
 from ottla.gateways.kafka.api import Api
@@ -28,17 +29,24 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 _MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 LEADER_EPOCH_VERSION: Final = 4
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Find the offset of a time, or an end of each partition."""
+    """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer."""
     topics = []
+    occurrences = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
+            count = occurrences.pop((topic.name, partition.partition_index), 0)
+            if count == 0:
+                continue
             try:
+                if count > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "a partition is named more than once")
                 answer = await _look_up(ctx, request, topic.name, partition)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=error.code)
@@ -54,6 +62,8 @@ async def _look_up(
     partition.require_leader_epoch(wanted.current_leader_epoch)
     if wanted.timestamp < 0 and ctx.api_version < _MIN_VERSION_OF.get(wanted.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
     upper = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
     timestamp, offset, epoch = await _find(partition, wanted.timestamp, upper)
     return ListOffsetsPartitionResponse(
@@ -71,7 +81,7 @@ async def _find(partition: Partition, timestamp: int, upper: int) -> tuple[int, 
     if timestamp == LATEST:
         return -1, upper, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.epoch_of_offset(log.log_start_offset)
+        return -1, log.log_start_offset, partition.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return nothing
     if timestamp < MAX_TIMESTAMP and timestamp < 0:

@@ -47,11 +47,11 @@ def _result(
 
 
 def config_resource_type(number: int) -> ConfigResourceType:
-    """The type of a resource. Raises ApiError UNSUPPORTED_VERSION for a number that no release of Kafka knows yet."""
+    """The type of a resource. Raises ApiError INVALID_REQUEST for a number that no release of Kafka knows yet."""
     try:
         return ConfigResourceType(number)
     except ValueError:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {number}") from None
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no resource type {number}") from None
 
 
 def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -14,11 +14,12 @@ from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGr
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> None:
-    """Delete empty groups with their offsets, each for itself."""
+    """Delete empty groups with their offsets, each for itself; one that is named twice is answered once."""
+    group_ids = tuple(dict.fromkeys(request.groups_names))
     gather: Gather[DeletableGroupResult] = Gather(
-        len(request.groups_names), lambda results: ctx.respond(DeleteGroupsResponse(results=tuple(results)))
+        len(group_ids), lambda results: ctx.respond(DeleteGroupsResponse(results=tuple(results)))
     )
-    for index, group_id in enumerate(request.groups_names):
+    for index, group_id in enumerate(group_ids):
         ctx.groups.delete(group_id, _on_answer(group_id, gather.place(index)))
 
 

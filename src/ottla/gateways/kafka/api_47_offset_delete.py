@@ -15,8 +15,10 @@ from ottla.protocol.messages.offset_delete import (
 )
 
 
-def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> None:
+def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
     """Remove offsets of topics that the group does not read."""
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     image = ctx.broker.image
     partitions = tuple(
         TopicPartition(topic.name, partition.partition_index)
@@ -51,6 +53,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> None:
         )
 
     ctx.groups.delete_offsets(DeleteOffsets(request.group_id, partitions), on_answer)
+    return None
 
 
 API = Api(ApiKey.OFFSET_DELETE, 0, 0, handle)

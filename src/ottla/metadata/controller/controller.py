@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
 from ottla.metadata.controller.decision import Decide, Decision, Outcome, unless_validating
+from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType, decide_leader_election
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
@@ -45,6 +46,7 @@ from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
+from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 
@@ -151,6 +153,12 @@ class Controller:
                 decide_config_alteration(image, requests, self._settings.explicit), validate_only=validate_only
             )
         )
+
+    async def elect_leaders(
+        self, election: ElectionType, partitions: Sequence[TopicPartition] | None
+    ) -> ElectionOutcomes:
+        """Elect leaders for partitions, with None for all; why each of them keeps the one it has."""
+        return await self.decide(lambda image: decide_leader_election(image, election, partitions))
 
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody has had and nobody else will get."""

@@ -1,0 +1,48 @@
+"""What lies in the data directory, for those who watch disks (KIP-113, KIP-827)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.storage.log_manager import LogManager
+
+UNKNOWN_BYTES = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryDescription:
+    """The directory, the bytes of each log in it, and the size and the room of its file system, -1 when unknown."""
+
+    path: str
+    error: ErrorCode
+    log_sizes: dict[TopicPartition, int]
+    total_bytes: int = UNKNOWN_BYTES
+    usable_bytes: int = UNKNOWN_BYTES
+
+
+class LogDirectoryService:
+    """Belongs to the event loop."""
+
+    __slots__ = ("_logs",)
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+
+    async def describe(self, wanted: Collection[TopicPartition] | None) -> LogDirectoryDescription:
+        """The directory with the logs of the partitions `wanted` that are there, or with None of all.
+
+        KAFKA_STORAGE_ERROR, and nothing else, when the directory is offline or cannot be asked.
+        """
+        try:
+            total_bytes, usable_bytes = await self._logs.space()
+        except OSError:
+            return LogDirectoryDescription(self._logs.path, ErrorCode.KAFKA_STORAGE_ERROR, {})
+        if self._logs.failure is not None:
+            return LogDirectoryDescription(self._logs.path, ErrorCode.KAFKA_STORAGE_ERROR, {})
+        if wanted is None:
+            found = self._logs.logs()
+        else:
+            found = tuple(log for each in wanted if (log := self._logs.log(each)) is not None)
+        sizes = {log.topic_partition: log.size for log in found}
+        return LogDirectoryDescription(self._logs.path, ErrorCode.NONE, sizes, total_bytes, usable_bytes)

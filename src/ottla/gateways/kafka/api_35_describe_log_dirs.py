@@ -1,0 +1,47 @@
+"""DescribeLogDirs (key 35), versions 1 to 5 (KIP-113).
+
+2 flexible; 3 an error of the whole answer; 4 size and room of the file system (KIP-827); 5 cordoned directories
+(KIP-1066), of which there are none.
+"""
+
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+FIRST_VERSION_WITH_SPACE: Final = 4
+
+
+async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Tell how large the logs of partitions are, all of them when the request names no topics."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    directory = await ctx.broker.log_directories.describe(wanted)
+    topics = tuple(
+        DescribeLogDirsTopic(
+            name=name,
+            partitions=tuple(
+                DescribeLogDirsPartition(partition_index=each.partition, partition_size=size) for each, size in logs
+            ),
+        )
+        for name, logs in groupby(sorted(directory.log_sizes.items()), key=lambda item: item[0].topic)
+    )
+    result = DescribeLogDirsResult(error_code=directory.error, log_dir=directory.path, topics=topics)
+    if ctx.api_version >= FIRST_VERSION_WITH_SPACE:
+        result = replace(result, total_bytes=directory.total_bytes, usable_bytes=directory.usable_bytes)
+    return DescribeLogDirsResponse(results=(result,))
+
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle)

@@ -1,0 +1,54 @@
+"""DescribeProducers (key 61), version 0 (KIP-664)."""
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.errors import ApiError
+from ottla.model.topic_name import validate_topic_name
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ottla.replication.partition import NO_EPOCH
+
+
+def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Tell which idempotent producers each partition remembers, and what it remembers last of each."""
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_partition(ctx, topic.name, index) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
+    try:
+        validate_topic_name(topic)
+        partition = ctx.broker.replicas.get(topic, index)
+        partition.require_leader_epoch(NO_EPOCH)
+    except ApiError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=tuple(
+            ProducerState(
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                last_sequence=each.last_sequence,
+                last_timestamp=each.last_timestamp,
+                coordinator_epoch=each.coordinator_epoch,
+                current_txn_start_offset=each.current_txn_first_offset,
+            )
+            for each in partition.log.producers
+        ),
+    )
+
+
+API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle)

@@ -1,0 +1,42 @@
+"""Changing settings of resources for the two APIs that do so."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from ottla.gateways.kafka.context import RequestContext
+from ottla.metadata.controller.config_alteration import ResourceAlteration
+from ottla.metadata.controller.decision import Outcome
+from ottla.model.errors import ApiError
+
+ResourceKey = tuple[int, str]
+"""The type and the name of a resource, as the request has them."""
+
+
+class _NamesResource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_NamesResource)
+
+
+async def change_settings(
+    ctx: RequestContext, wanted: Iterable[T], alteration_of: Callable[[T], ResourceAlteration], *, validate_only: bool
+) -> dict[ResourceKey, tuple[int, str | None]]:
+    """The error code and message of each resource; a resource that is named more than once is answered once."""
+    outcomes: dict[ResourceKey, Outcome[None]] = {}
+    alterations: list[ResourceAlteration] = []
+    for each in wanted:
+        try:
+            alterations.append(alteration_of(each))
+        except ApiError as error:
+            outcomes[each.resource_type, each.resource_name] = error
+    try:
+        decided = await ctx.broker.configs.alter(alterations, validate_only=validate_only)
+        outcomes |= {(int(resource.type), resource.name): outcome for resource, outcome in decided.items()}
+    except ApiError as error:
+        outcomes |= {(int(each.resource.type), each.resource.name): error for each in alterations}
+    return {key: (0, None) if error is None else (error.code, error.message) for key, error in outcomes.items()}

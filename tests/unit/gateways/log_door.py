@@ -1,0 +1,105 @@
+"""The Kafka door's APIs over partitions with real logs, without sockets: every answer goes through its wire form."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.record_deletion import RecordDeletion
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.fetch_session import FetchSessionCache
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import build_batch
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_manager import LogManager
+
+TIMESTAMP = 1_000
+
+
+class LogDoor:
+    """A broker's partitions; `moved` collects those whose waiting readers were to be looked at again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.tasks = Tasks("test")
+        self.clock = SystemClock()
+        self.rng = SeededRng(0)
+        self.moved: list[Partition] = []
+
+    async def open(self) -> LogDoor:
+        loop = asyncio.get_running_loop()
+        self.timer = Timer(self.clock, loop.call_later)
+        self.logs = LogManager(self.directory, disk=OsDisk(), clock=self.clock, timer=self.timer, tasks=self.tasks)
+        self.logs.load()
+        self.logs.attach(loop)
+        self.replicas = ReplicaManager()
+        self.record_deletion = RecordDeletion(self.replicas, self.logs.checkpoint_log_starts)
+        self.log_directories = LogDirectoryService(self.logs)
+        self.fetch_purgatory = Purgatory(self.timer)
+        self.fetch_max_bytes = 1 << 20
+        self.fetch_sessions = FetchSessionCache(self.clock, self.rng, slots_max=0, eviction_ms=1_000)
+        return self
+
+    async def close(self) -> None:
+        await self.logs.close()
+        self.timer.close()
+        await self.tasks.close()
+
+    async def partition(
+        self, topic: str = "t", index: int = 0, *, leader_epoch: int = 3, config: LogConfig | None = None
+    ) -> Partition:
+        name, topic_id = TopicPartition(topic, index), self.rng.uuid()
+        known = self.logs.log(name)
+        log = known or await self.logs.create_log(name, topic_id, config or LogConfig())
+        partition = Partition(
+            name,
+            log.topic_id,
+            log,
+            leader_epoch=leader_epoch,
+            clock=self.clock,
+            tasks=self.tasks,
+            flush_before_ack=True,
+            on_high_watermark=self.moved.append,
+        )
+        self.replicas.add(partition)
+        return partition
+
+    async def append(self, partition: Partition, count: int, **options: Any) -> None:
+        """One batch of `count` records a millisecond apart, committed when this returns."""
+        records = build_batch([(TIMESTAMP + number, b"k", b"v", ()) for number in range(count)], **options)
+        acknowledged: asyncio.Future[AppendAck] = asyncio.get_running_loop().create_future()
+        partition.append(records, acks=ACKS_ALL, on_ack=acknowledged.set_result)
+        assert (await acknowledged).error is ErrorCode.NONE
+
+    async def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
+        """Send a request in a version, the newest unless told; the answer as the client decodes it."""
+        version = api.max_version if version is None else version
+        ctx = self._context(version)
+        result = api.handle(ctx, type(request).decode(version, request.encode(version)))
+        response = await result if asyncio.iscoroutine(result) else result
+        return type(response).decode(version, response.encode(version))
+
+    def fetch(self, api: Api, request: Any, version: int) -> Any:
+        """Send a fetch that is answered at once; the answer as the handler made it, its records not read."""
+        answers: list[Any] = []
+        ctx = self._context(version)
+        ctx.respond_parts = answers.append
+        response = api.handle(ctx, type(request).decode(version, request.encode(version)))
+        return response or answers[0]
+
+    def _context(self, version: int) -> SimpleNamespace:
+        gateway = SimpleNamespace(fetch_sessions=self.fetch_sessions)
+        return SimpleNamespace(api_version=version, broker=self, kafka_connection=SimpleNamespace(gateway=gateway))

@@ -1,0 +1,47 @@
+"""DescribeProducers."""
+
+from ottla.gateways.kafka.api_61_describe_producers import API
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+
+
+async def ask(door, topic, *indexes):
+    answer = await door.ask(API, DescribeProducersRequest(topics=(TopicRequest(topic, indexes),)))
+    (described,) = answer.topics
+    assert described.name == topic
+    return described.partitions
+
+
+async def test_each_producer_is_told_with_its_last_batch(log_door):
+    partition = await log_door.partition()
+    await log_door.append(partition, 3, producer_id=7, producer_epoch=1, base_sequence=0)
+    await log_door.append(partition, 2, producer_id=7, producer_epoch=1, base_sequence=3)
+    await log_door.append(partition, 1, producer_id=9, producer_epoch=0, base_sequence=0)
+    await log_door.append(partition, 1)
+    (described,) = await ask(log_door, "t", 0)
+    assert (described.error_code, described.error_message) == (ErrorCode.NONE, None)
+    assert [
+        (each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp)
+        for each in described.active_producers
+    ] == [(7, 1, 4, 1_001), (9, 0, 0, 1_000)]
+    assert {(each.coordinator_epoch, each.current_txn_start_offset) for each in described.active_producers} == {
+        (-1, -1)
+    }
+
+
+async def test_a_partition_without_producers_has_none(log_door):
+    await log_door.append(await log_door.partition(), 3)
+    (described,) = await ask(log_door, "t", 0)
+    assert (described.error_code, described.active_producers) == (ErrorCode.NONE, ())
+
+
+async def test_what_is_not_there_is_told_partition_by_partition(log_door):
+    await log_door.partition()
+    (await log_door.partition("t", 1)).is_leader = False
+    codes = [each.error_code for each in await ask(log_door, "t", 0, 1, 9)]
+    assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    (unknown,) = await ask(log_door, "nope", 0)
+    assert (unknown.error_code, unknown.partition_index) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    (illegal,) = await ask(log_door, "bad name", 0)
+    assert illegal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "bad name" in illegal.error_message
