@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS_HEAD = """# Settings
 
 Every setting that is honoured. A setting that is not in these tables is refused, by name and with the reason, at the
-start of the broker (`ottla serve --set key=value`, `--config FILE`) and by CreateTopics and IncrementalAlterConfigs;
-the few settings of Kafka's that can mean nothing here are passed over with a word in the log.
+start of the broker (`ottla serve --set key=value`, `--config FILE`) and by CreateTopics, AlterConfigs and
+IncrementalAlterConfigs; the few settings of Kafka's that can mean nothing here are passed over with a word in the log.
 
 This file is written by `tools/generate_docs.py`.
 """
@@ -28,6 +28,9 @@ COMPATIBILITY_HEAD = """# Compatibility
 
 What the Kafka door serves, beside what Apache Kafka 4.3 serves to clients. A request of an API or a version that is not
 served closes the connection, as Kafka does; ApiVersions says all of this to every client before it asks.
+
+Kafka answers keys 83 to 87 as well, by which brokers keep the state of share groups at each other, and keys 71 and 72
+only when a metrics reporter of its takes telemetry. What other brokers and controllers send is left out here.
 
 This file is written by `tools/generate_docs.py`.
 """
@@ -43,7 +46,15 @@ COMPATIBILITY_TAIL = """
   promise.
 - **Transactions are not served yet**: InitProducerId with a transactional id, and transactional batches, are refused.
 - **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by
-  asking.
+  asking. ListOffsets and OffsetForLeaderEpoch answer every replica id as they answer a consumer.
+- **A setting that is unknown, unsupported or read-only** is refused with INVALID_CONFIG that names every such setting
+  of the resource and says what to do. Kafka takes an unknown setting of a broker without a word, deletes an unknown one
+  of a topic without a word, refuses a read-only one with INVALID_REQUEST, and stops at the first.
+- **DeleteRecords is on disk when it is answered**; Kafka notes the log start once a minute. ListOffsets never answers
+  an offset below the log start; Kafka does for the greatest timestamp (-3).
+- **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
+  other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
+- **ElectLeaders of all partitions** leaves out topics of which nothing is to be said; Kafka lists them empty.
 - **Compaction does not run yet**: a compacted topic keeps every record, and the settings of the cleaner are stored and
   described but change nothing.
 - **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
@@ -54,6 +65,26 @@ COMPATIBILITY_TAIL = """
   header, the first bytes and the plausibility of the count are checked, and a consumer refuses what it cannot open.
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
+
+LEFT_OUT = {
+    ApiKey.PRODUCE: "no transactional batches",
+    ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
+    ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
+    ApiKey.FIND_COORDINATOR: "groups; transactions and share groups have no coordinator here",
+    ApiKey.CREATE_TOPICS: "no mutation quotas",
+    ApiKey.DELETE_TOPICS: "no mutation quotas",
+    ApiKey.CREATE_PARTITIONS: "no mutation quotas",
+    ApiKey.INIT_PRODUCER_ID: "no transactional ids",
+    ApiKey.DESCRIBE_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
+    ApiKey.ALTER_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
+    ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; of the other types there are none",
+    ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
+    ApiKey.ELECT_LEADERS: "one broker leads everything: nothing moves",
+    ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own, none is fenced",
+    ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
+}
+"""What a served API does not do."""
 
 WHY_NOT = {
     "transactions": {
@@ -129,12 +160,12 @@ def settings_document() -> str:
 
 def compatibility_document() -> str:
     """docs/compatibility.md."""
-    rows = ["| key | API | Kafka 4.3 | served | |", "|---|---|---|---|---|"]
+    rows = ["| key | API | Kafka 4.3 | served | left out |", "|---|---|---|---|---|"]
     for key, api in sorted(APIS.items()):
         served = SERVED.get(key)
         versions = f"{served.min_version}-{served.max_version}" if served is not None else "no"
         reason = next((why for why, keys in WHY_NOT.items() if api.key in keys), "")
-        note = "" if served is not None else f"belongs to {reason}" if reason else "not yet"
+        note = LEFT_OUT.get(api.key, "") if served is not None else f"belongs to {reason}" if reason else "not yet"
         rows.append(f"| {key} | {api.name} | {api.min_version}-{api.max_version} | {versions} | {note} |")
     return COMPATIBILITY_HEAD + "\n" + "\n".join(rows) + "\n" + COMPATIBILITY_TAIL
 
