@@ -1,9 +1,9 @@
 """What lies in the data directory, for those who watch disks (KIP-113, KIP-827)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.storage.log_manager import LogManager
 
