@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Run the command line of this process and exit with its code; see `ottla.cli.exit_codes`."""
+    from ottla.runtime import garbage
+
+    garbage.look_less_often()
     from ottla.cli.main import run
 
     raise SystemExit(run())

@@ -65,11 +65,15 @@ class LogSegment:
 
     def offset_index(self, indexes: IndexCache) -> OffsetIndex:
         """The offset index. Raises OSError when it has to be read and cannot be."""
-        return self._offset_index or indexes.offset_index(self.path(INDEX_SUFFIX), self.base_offset, self.size)
+        if self._offset_index is not None:
+            return self._offset_index
+        return indexes.offset_index(self.path(INDEX_SUFFIX), self.base_offset, self.size)
 
     def time_index(self, indexes: IndexCache) -> TimeIndex:
         """The time index. Raises OSError when it has to be read and cannot be."""
-        return self._time_index or indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        if self._time_index is not None:
+            return self._time_index
+        return indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
 
     def find_batch(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`, among those before position `end`."""

@@ -67,9 +67,16 @@ class ProducerReplay:
 
         if segment.size == 0:
             return
-        index = OffsetIndex(segment.base_offset, self._disk.read_bytes(segment.path(INDEX_SUFFIX)))
-        if not index.looks_sound(segment.size):
-            index.truncate_to_sound(segment.size)
-        start = index.lookup(from_offset).position
+        start = self._position_before(segment, from_offset)
         file = OpenFile(self._disk, segment.log_path)
         walk_segment(file, segment.size, segment.base_offset, start, on_batch, check_crc=False)
+
+    def _position_before(self, segment: LogSegment, offset: int) -> int:
+        """Where to begin to read for `offset`; the beginning when the segment has no index."""
+        path = segment.path(INDEX_SUFFIX)
+        if not self._disk.exists(path):
+            return 0
+        index = OffsetIndex(segment.base_offset, self._disk.read_bytes(path))
+        if not index.looks_sound(segment.size):
+            index.truncate_to_sound(segment.size)
+        return index.lookup(offset).position

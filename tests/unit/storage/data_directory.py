@@ -116,11 +116,15 @@ class OpenDirectory:
 
 
 @contextlib.asynccontextmanager
-async def opened(path: Path, *, clean: bool = True, **options: object) -> AsyncIterator[OpenDirectory]:
+async def opened(
+    path: Path, *, clean: bool = True, disk: OsDisk | None = None, **options: object
+) -> AsyncIterator[OpenDirectory]:
     """Load a directory, and close it at the end."""
     clock = ManualClock(NOW_MS)
     timer, tasks = ManualTimer(clock), Tasks("test")
-    manager = LogManager(path, disk=OsDisk(), clock=clock, timer=timer, tasks=tasks, rng=SeededRng(1), **options)
+    manager = LogManager(
+        path, disk=disk or OsDisk(), clock=clock, timer=timer, tasks=tasks, rng=SeededRng(1), **options
+    )
     report = manager.load()
     manager.attach(asyncio.get_running_loop())
     try:

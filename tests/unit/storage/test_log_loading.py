@@ -1,0 +1,71 @@
+"""What a start reads of the logs: next to nothing, whatever they hold."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.storage.log_config import LogConfig
+from ottla.storage.offset_checkpoint import format_checkpoint
+from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, opened
+from tests.unit.storage.watched_disk import WatchedDisk
+
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300)
+BATCHES = 400
+
+
+async def written(path: Path, *, is_killed: bool = False) -> Path:
+    """A directory with a log of several segments, whose indexes have many entries."""
+    async with opened(path / "data") as directory:
+        log = await directory.log(CONFIG)
+        await directory.append_all(log, [batch(1, value=b"x" * 100) for _ in range(BATCHES)])
+        assert len(log.segments) > 3
+        if is_killed:
+            await directory.manager.checkpoint_recovery_points()
+            return copy_as_after_a_kill(path / "data")
+    return path / "data"
+
+
+def read_of_closed_segments(path: Path, disk: WatchedDisk, suffix: str) -> list[int]:
+    return [disk.bytes_read[file.name] for file in files_of(path / str(ORDERS), suffix)[:-1]]
+
+
+async def test_a_start_after_a_clean_stop_reads_nothing_of_closed_segments(tmp_path: Path):
+    path = await written(tmp_path)
+    disk = WatchedDisk()
+    async with opened(path, disk=disk) as directory:
+        for suffix in (".log", ".index", ".timeindex"):
+            assert set(read_of_closed_segments(path, disk, suffix)) == {0}
+        assert (await directory.log(CONFIG)).log_end_offset == BATCHES
+
+
+async def test_a_start_after_a_kill_reads_below_the_recovery_point_only_the_ends_of_indexes(tmp_path: Path):
+    path = await written(tmp_path, is_killed=True)
+    disk = WatchedDisk()
+    async with opened(path, disk=disk) as directory:
+        assert set(read_of_closed_segments(path, disk, ".log")) == {0}
+        assert set(read_of_closed_segments(path, disk, ".index")) == {2 * 8}
+        assert max(read_of_closed_segments(path, disk, ".timeindex")) <= 2 * 12
+        assert (await directory.log(CONFIG)).log_end_offset == BATCHES
+
+
+async def test_a_start_after_a_kill_checks_what_lies_beyond_the_recovery_point(tmp_path: Path):
+    path = await written(tmp_path, is_killed=True)
+    first, second, *_ = files_of(path / str(ORDERS), ".log")
+    (path / "recovery-point-offset-checkpoint").write_bytes(format_checkpoint([(*ORDERS, 0)]))
+    disk = WatchedDisk()
+    async with opened(path, disk=disk):
+        assert disk.bytes_read[first.name] >= first.stat().st_size
+        assert disk.bytes_read[second.name] >= second.stat().st_size
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_a_newest_segment_without_an_index_can_be_loaded(tmp_path: Path, suffix: str):
+    path = await written(tmp_path)
+    directory_of_log = path / str(ORDERS)
+    files_of(directory_of_log, suffix)[-1].unlink()
+    for snapshot in files_of(directory_of_log, ".snapshot"):
+        snapshot.unlink()
+    async with opened(path) as directory:
+        log = await directory.log(CONFIG)
+        assert log.log_end_offset == BATCHES
+        assert log.read(BATCHES - 1, 1, max_offset=BATCHES).total_bytes > 0
