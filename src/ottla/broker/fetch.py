@@ -149,8 +149,13 @@ class DelayedFetch(DelayedOperation):
         """Time is up: `on_complete` answers with whatever is there."""
 
 
-def fetch(purgatory: Purgatory, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched) -> None:
-    """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once."""
+def fetch(
+    purgatory: Purgatory, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
+) -> DelayedOperation | None:
+    """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once.
+
+    Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
+    """
     reads = read_partitions(targets, limits)
     total_bytes = 0
     for read in reads:
@@ -160,6 +165,8 @@ def fetch(purgatory: Purgatory, targets: Sequence[FetchTarget], limits: FetchLim
             break
     if total_bytes >= limits.min_bytes or limits.max_wait_ms <= 0 or not targets:
         on_fetched(reads)
-        return
+        return None
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
-    purgatory.try_complete_else_watch(DelayedFetch(targets, limits, on_fetched), keys, limits.max_wait_ms)
+    operation = DelayedFetch(targets, limits, on_fetched)
+    is_answered = purgatory.try_complete_else_watch(operation, keys, limits.max_wait_ms)
+    return None if is_answered else operation

@@ -57,6 +57,13 @@ class DelayedOperation(ABC):
         self.on_complete()
         return True
 
+    def cancel(self) -> None:
+        """Nobody wants the outcome any more: be gone without completing."""
+        if not self.is_completed:
+            self.is_completed = True
+            if self._purgatory is not None:
+                self._purgatory._forget(self)
+
     def _expire(self) -> None:
         if self.force_complete():
             self.on_expiration()
@@ -65,10 +72,14 @@ class DelayedOperation(ABC):
 class Purgatory:
     """Holds delayed operations until one of their keys or the timer completes them. Belongs to one event loop."""
 
-    __slots__ = ("_delayed", "_timer", "_watchers")
+    __slots__ = ("_delayed", "_timer", "_watchers", "_watches_max", "watched_count")
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: Timer, watches_max: int | None = None) -> None:
+        """`watches_max` limits the (key, operation) pairs: an operation there is no room for expires at once."""
         self._timer = timer
+        self._watches_max = watches_max
+        self.watched_count = 0
+        """How many (key, operation) pairs are held: an operation counts once for each key it watches."""
         self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self._delayed: dict[DelayedOperation, None] = {}
 
@@ -77,23 +88,21 @@ class Purgatory:
         """How many operations wait."""
         return len(self._delayed)
 
-    @property
-    def watched_count(self) -> int:
-        """How many (key, operation) pairs are held: an operation counts once for each key it watches."""
-        return sum(map(len, self._watchers.values()))
-
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: int) -> bool:
         """Complete `operation` if it can be, otherwise have it watch `keys` for at most `timeout_ms`.
 
-        True when it is completed on return. A time-out of 0 or less expires it at once. Each operation is given once.
+        True when it is completed on return. It expires at once when the time-out is 0 or less or there is no room. Each
+        operation is given once.
         """
         if operation.try_complete():
             return True
-        if timeout_ms <= 0:
+        watched = tuple(dict.fromkeys(keys))
+        if timeout_ms <= 0 or not self._has_room(len(watched)):
             operation._expire()
             return True
         operation._purgatory = self
-        operation._keys = tuple(dict.fromkeys(keys))
+        operation._keys = watched
+        self.watched_count += len(watched)
         for key in operation._keys:
             self._watchers.setdefault(key, {})[operation] = None
         operation._timeout = self._timer.schedule(timeout_ms, operation._expire)
@@ -122,7 +131,11 @@ class Purgatory:
         for operation in tuple(self._delayed):
             operation._expire()
 
+    def _has_room(self, count: int) -> bool:
+        return self._watches_max is None or self.watched_count + count <= self._watches_max
+
     def _forget(self, operation: DelayedOperation) -> None:
+        self.watched_count -= len(operation._keys)
         for key in operation._keys:
             watchers = self._watchers[key]
             del watchers[operation]

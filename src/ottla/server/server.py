@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 FETCH_SESSION_EVICTION_MS = 120_000
 """A fetch session not used for so long makes room for another when there is none (Kafka's value)."""
 
+FETCH_WATCHES_MAX = 250_000
+"""Partitions that all fetches which wait for records watch together; a fetch beyond is answered with what there is."""
+
 DRAIN_MS = 2_000
 """How long a stopping broker waits for answered requests to leave."""
 
@@ -78,7 +81,7 @@ class Server:
         settings, doors = self._settings, self._doors
         self._controller = Controller(EmbeddedStore(Path(self._logs.path)), settings, doors.rng, doors.tasks)
         self._replicas = ReplicaManager()
-        self._fetch_purgatory = Purgatory(doors.timer)
+        self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         self._configs = ConfigService(self._controller, settings)
         loop = asyncio.get_running_loop()
         self._groups = GroupCoordinator(

@@ -1,7 +1,9 @@
+from collections.abc import Iterator
+
 import pytest
 
 from ottla.broker.fetch import PartitionRead
-from ottla.gateways.kafka.fetch_session import FetchSession, FetchSessionCache, SessionPartition
+from ottla.gateways.kafka.fetch_session import FetchSession, FetchSessionCache, PartitionKey, SessionPartition
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.protocol.message import ZERO_UUID
@@ -12,12 +14,18 @@ from ottla.runtime.rng import SeededRng
 A, B = ("a", ZERO_UUID, 0), ("b", ZERO_UUID, 0)
 
 
-def cache(slots_max: int = 2, clock: ManualClock | None = None) -> FetchSessionCache:
-    return FetchSessionCache(clock or ManualClock(), SeededRng(7), slots_max=slots_max, eviction_ms=1000)
+def cache(slots_max: int = 2, clock: ManualClock | None = None, cost_max: int = 100) -> FetchSessionCache:
+    return FetchSessionCache(
+        clock or ManualClock(), SeededRng(7), slots_max=slots_max, eviction_ms=1000, cost_max=cost_max
+    )
 
 
-def new_session(sessions: FetchSessionCache) -> FetchSession:
-    session = sessions.create(uses_topic_ids=False)
+def partitions(count: int, topic: str = "t") -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    return (((topic, ZERO_UUID, index), FetchPartition(partition=index)) for index in range(count))
+
+
+def new_session(sessions: FetchSessionCache, count: int = 1) -> FetchSession:
+    session = sessions.create(partitions(count), uses_topic_ids=False)
     assert session is not None
     return session
 
@@ -60,12 +68,49 @@ def test_a_full_cache_makes_room_only_by_a_session_that_was_idle_long_enough():
     clock = ManualClock()
     sessions = cache(slots_max=2, clock=clock)
     idle, busy = new_session(sessions), new_session(sessions)
-    assert sessions.create(uses_topic_ids=False) is None
+    assert sessions.create(partitions(1), uses_topic_ids=False) is None
     clock.advance(1000)
     sessions.advance(busy.session_id, 1, uses_topic_ids=False)
-    assert sessions.create(uses_topic_ids=False) is not None
+    assert sessions.create(partitions(1), uses_topic_ids=False) is not None
     assert refusal(sessions, idle.session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 2
+
+
+def test_all_sessions_together_hold_a_limited_number_of_partitions():
+    sessions = cache(slots_max=10, cost_max=100)
+    first = new_session(sessions, 60)
+    assert sessions.create(partitions(41), uses_topic_ids=False) is None
+    second = new_session(sessions, 40)
+    assert sessions.cost == 100
+    sessions.close(first.session_id)
+    assert sessions.cost == 40
+    sessions.update(second, iter(()), iter([key for key, _ in partitions(30)]))
+    assert sessions.cost == 10
+    new_session(sessions, 90)
+
+
+def test_sessions_that_were_idle_make_room_for_partitions():
+    clock = ManualClock()
+    sessions = cache(slots_max=10, clock=clock, cost_max=100)
+    idle = [new_session(sessions, 30) for _ in range(3)]
+    clock.advance(1000)
+    new_session(sessions, 60)
+    assert [session.session_id in sessions for session in idle] == [False, False, True]
+
+
+def test_a_session_that_grows_beyond_the_limit_is_closed_and_its_client_begins_anew():
+    sessions = cache(slots_max=10, cost_max=100)
+    small, growing = new_session(sessions, 10), new_session(sessions, 10)
+    with pytest.raises(ApiError) as caught:
+        sessions.update(growing, partitions(91), iter(()))
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (small.session_id in sessions, growing.session_id in sessions, sessions.cost) == (True, False, 10)
+
+
+def test_very_long_names_count_for_more_than_one_partition():
+    sessions = cache(slots_max=10, cost_max=100)
+    assert sessions.create(partitions(2, "x" * 32_000), uses_topic_ids=False) is None
+    assert sessions.create(partitions(2, "x" * 249), uses_topic_ids=False) is not None
 
 
 def test_an_incremental_request_adds_changes_and_forgets_partitions():

@@ -6,7 +6,8 @@ import pytest
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gateway import KafkaGateway
+from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
+from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.protocol.api_keys import ApiKey
@@ -51,10 +52,14 @@ class Door:
         self.tasks = Tasks()
         self.closed_because: str | None = None
         broker: Any = SimpleNamespace(tasks=self.tasks)
-        gateway = KafkaGateway(broker, None, {int(api.key): api for api in apis}, None)  # type: ignore[arg-type]
-        connection: Any = SimpleNamespace(peer="test", close=self._close)
-        self.connection = gateway.connect(connection)
+        self.gateway = KafkaGateway(broker, None, {int(api.key): api for api in apis}, None)  # type: ignore[arg-type]
+        self.connection = self.connect()
         self.lease = Lease()
+
+    def connect(self) -> KafkaConnection:
+        """One more connection."""
+        connection: Any = SimpleNamespace(peer="test", close=self._close)
+        return self.gateway.connect(connection)
 
     def _close(self, reason: str) -> None:
         self.closed_because = reason
@@ -172,3 +177,77 @@ async def test_a_bad_request_that_was_held_back_closes_the_connection_when_its_t
     assert door.closed_because is not None
     assert "API key 16" in door.closed_because
     assert door.lease.held == 0
+
+
+async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() -> None:
+    def crash(_ctx: RequestContext, _request: ListGroupsRequest) -> None:
+        raise ZeroDivisionError
+
+    slow = Slow()
+    door = Door(slow.api(), Api(ApiKey.LIST_GROUPS, 0, 5, crash))
+    door.send(CreateTopicsRequest(), 7)
+    door.send(ListGroupsRequest(), 5)
+    slow.go_on.set()
+    await finished(door)
+    assert door.closed_because == "a request failed inside the broker"
+    assert door.lease.held == 0
+
+
+async def test_a_handler_may_decide_to_be_a_task_after_it_looked_at_the_request() -> None:
+    async def later() -> ListGroupsResponse:
+        await asyncio.sleep(0)
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, lambda *_: later()))
+    first, second = door.send(ListGroupsRequest(), 5), door.send(ApiVersionsRequest(), 0)
+    assert (first.frame, second.frame) == (None, None)
+    await finished(door)
+    assert answer(ApiKey.LIST_GROUPS, 5, first).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
+
+
+async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:
+    slow = Slow()
+    door = Door(slow.api())
+    frame = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
+    door.gateway.task_gate = TaskGate(bytes_max=2 * len(frame))
+    slots = []
+    for _ in range(5):
+        slot = Slot()
+        door.connect().on_frame(memoryview(bytearray(frame)), door.lease, slot)  # type: ignore[arg-type]
+        slots.append(slot)
+    assert (len(door.tasks), door.gateway.task_gate.waiting_count) == (2, 3)
+    slow.go_on.set()
+    while door.gateway.task_gate.bytes_inside:
+        assert len(door.tasks) <= 2
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, return_when=asyncio.FIRST_COMPLETED)
+    assert all(slot.frame for slot in slots)
+    assert door.lease.held == 0
+
+
+async def test_a_request_larger_than_the_limit_is_worked_on_alone() -> None:
+    gate = TaskGate(bytes_max=10)
+    admitted: list[int] = []
+    assert gate.enter(100)
+    assert not gate.enter(1)
+    gate.wait(1, lambda: admitted.append(1))
+    gate.wait(200, lambda: admitted.append(200))
+    gate.leave(100)
+    assert admitted == [1]
+    gate.leave(1)
+    assert admitted == [1, 200]
+
+
+async def test_a_request_that_waits_for_its_turn_goes_with_its_connection() -> None:
+    slow = Slow()
+    door = Door(slow.api())
+    door.gateway.task_gate = TaskGate(bytes_max=1)
+    door.send(CreateTopicsRequest(), 7)
+    other, slot = door.connect(), Slot()
+    request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
+    other.on_frame(memoryview(request), door.lease, slot)  # type: ignore[arg-type]
+    other.on_close()
+    slow.go_on.set()
+    await finished(door)
+    assert slot.frame is None
+    assert (door.lease.held, door.gateway.task_gate.bytes_inside) == (0, 0)

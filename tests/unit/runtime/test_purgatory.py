@@ -178,3 +178,34 @@ def test_every_operation_completes_exactly_once_and_nothing_is_left(steps: list[
     timer.advance(100)
     assert all(operation.completions == 1 for operation in operations)
     assert purgatory.watched_count == 0
+
+
+def test_an_operation_that_nobody_wants_any_more_is_gone_without_completing(purgatory: Purgatory, timer: ManualTimer):
+    facts: set[str] = set()
+    operation = WaitFor(facts, "a")
+    purgatory.try_complete_else_watch(operation, ["a", "b"], 2**31)
+    operation.cancel()
+    facts.add("a")
+    assert purgatory.check_and_complete("a") == 0
+    timer.advance(2**31)
+    assert (operation.completions, operation.expirations, len(timer)) == (0, 0, 0)
+    assert (purgatory.delayed_count, purgatory.watched_count) == (0, 0)
+
+
+def test_an_operation_that_is_done_cannot_be_cancelled(purgatory: Purgatory, timer: ManualTimer):
+    operation = WaitFor({"a"}, "a")
+    purgatory.try_complete_else_watch(operation, ["a"], 1_000)
+    operation.cancel()
+    assert (operation.completions, purgatory.watched_count) == (1, 0)
+
+
+def test_what_there_is_no_room_for_expires_at_once(timer: ManualTimer):
+    purgatory = Purgatory(timer, watches_max=3)
+    first, second, third = WaitFor(set(), "a"), WaitFor(set(), "b"), WaitFor(set(), "c")
+    assert not purgatory.try_complete_else_watch(first, ["a", "b"], 1_000)
+    assert purgatory.try_complete_else_watch(second, ["a", "b"], 1_000)
+    assert (second.completions, second.expirations) == (1, 1)
+    assert not purgatory.try_complete_else_watch(third, ["c", "c"], 1_000)
+    assert purgatory.watched_count == 3
+    timer.advance(1_000)
+    assert (first.completions, third.completions, purgatory.watched_count) == (1, 1, 0)

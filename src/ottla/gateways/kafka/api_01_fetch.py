@@ -34,10 +34,15 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.runtime.purgatory import DelayedOperation
 
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
+
+WAITING_FETCHES_MAX: Final = 8
+"""Fetches of one connection that wait for records; more are answered with what there is. Each looks at its partitions
+again whenever one of them has news. Clients send one at a time."""
 
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -58,15 +63,21 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     limits = FetchLimits(
         max_bytes=max_bytes,
         min_bytes=max(0, min(request.min_bytes, max_bytes)),
-        max_wait_ms=request.max_wait_ms,
+        max_wait_ms=request.max_wait_ms if len(ctx.kafka_connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
     )
     targets = [_target(ctx, key, partition.request) for key, partition in partitions]
 
+    waiting: DelayedOperation | None = None
+
     def on_fetched(reads: list[PartitionRead]) -> None:
+        if waiting is not None:
+            ctx.kafka_connection.waiting_fetches.discard(waiting)
         ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
 
-    fetch(ctx.broker.fetch_purgatory, targets, limits, on_fetched)
+    waiting = fetch(ctx.broker.fetch_purgatory, targets, limits, on_fetched)
+    if waiting is not None:
+        ctx.kafka_connection.waiting_fetches.add(waiting)
     return None
 
 
@@ -78,7 +89,7 @@ def _partitions(
     uses_topic_ids = ctx.api_version >= TOPIC_ID_VERSION
     if request.session_id != NO_SESSION and request.session_epoch > INITIAL_EPOCH:
         session = sessions.advance(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
-        session.update(_requested(request), _forgotten(request))
+        sessions.update(session, _requested(request), _forgotten(request))
         return session, tuple(session.partitions.items())
     if request.session_id != NO_SESSION:
         sessions.close(request.session_id)
@@ -86,10 +97,9 @@ def _partitions(
         raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "an epoch was given without a session")
     new_session = None
     if request.session_epoch != FINAL_EPOCH and request.topics:
-        new_session = sessions.create(uses_topic_ids=uses_topic_ids)
+        new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids)
     if new_session is None:
         return None, [(key, SessionPartition(partition)) for key, partition in _requested(request)]
-    new_session.update(_requested(request), iter(()))
     return new_session, tuple(new_session.partitions.items())
 
 

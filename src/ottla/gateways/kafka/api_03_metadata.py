@@ -6,7 +6,7 @@ of the cluster until 10; 9 flexible; 10 topic ids in the answer; 12 topic ids in
 for the whole answer (KIP-1102).
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 
 from ottla.gateways.kafka.api import Api
@@ -50,7 +50,7 @@ def decode(version: int, frame: memoryview, offset: int) -> MetadataRequest:
         return MetadataRequest.decode(version, frame, offset + 3)
 
 
-def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | None:
+def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
     """Tell who is there and who leads what; create the topics that are missing if both sides allow it."""
     topics = request.topics
     if not topics:
@@ -65,20 +65,19 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
     if request.allow_auto_topic_creation and ctx.broker.topics.auto_create_enabled:
         missing = [name for name in _names(topics) if _may_be_created(ctx, name)]
         if missing:
-            ctx.broker.tasks.spawn(_create_and_respond(ctx, request, topics, missing), "metadata-auto-create")
-            return None
+            return _create_and_answer(ctx, request, topics, missing)
     return _response(ctx, request, _wanted_topics(ctx, topics, {}))
 
 
-async def _create_and_respond(
+async def _create_and_answer(
     ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...], missing: list[str]
-) -> None:
+) -> MetadataResponse:
     created: Created
     try:
         created = await ctx.broker.topics.auto_create(missing)
     except ApiError as error:
         created = dict.fromkeys(missing, error)
-    ctx.respond(_response(ctx, request, _wanted_topics(ctx, topics, created)))
+    return _response(ctx, request, _wanted_topics(ctx, topics, created))
 
 
 def _may_be_created(ctx: RequestContext, name: str) -> bool:

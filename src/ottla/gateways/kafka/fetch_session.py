@@ -22,6 +22,12 @@ from ottla.runtime.rng import Rng
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+PARTITIONS_MAX: Final = 250_000
+"""Partitions that all sessions remember together, about 600 bytes each; a thousand consumers of 250 each."""
+
+NAME_CHARACTERS_MAX: Final = 512
+"""A client may name topics that are not there, and not even could be; so much of a name is in the price of one."""
+
 _EPOCH_MAX: Final = 2**31 - 1
 
 PartitionKey = tuple[str, UUID, int]
@@ -61,9 +67,11 @@ class FetchSession:
     A partition that gave records goes to the end, so that a small `max_bytes` does not starve the others.
     """
 
-    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = ("cost", "epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
 
     def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+        self.cost = 0
+        """What it counts for in `FetchSessionCache`: one for each partition, more for those with long names."""
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
@@ -86,36 +94,53 @@ class FetchSession:
             known = self.partitions.get(key)
             if known is None:
                 self.partitions[key] = SessionPartition(request)
+                self.cost += _cost(key)
             else:
                 known.request = request
         for key in forgotten:
-            self.partitions.pop(key, None)
+            if self.partitions.pop(key, None) is not None:
+                self.cost -= _cost(key)
 
     def served(self, key: PartitionKey) -> None:
         """The partition gave records: its turn comes last next time."""
         self.partitions.move_to_end(key)
 
 
+def _cost(key: PartitionKey) -> int:
+    return 1 + len(key[0]) // NAME_CHARACTERS_MAX
+
+
 class FetchSessionCache:
-    """All sessions of a broker: at most `slots_max` (`max.incremental.fetch.session.cache.slots`).
+    """All sessions of a broker: at most `slots_max` (`max.incremental.fetch.session.cache.slots`), with `cost_max`
+    partitions together.
 
     When it is full a session idle for `eviction_ms` makes room; with none idle that long, newcomers fetch without one.
     """
 
-    __slots__ = ("_clock", "_eviction_ms", "_rng", "_sessions", "_slots_max")
+    __slots__ = ("_clock", "_cost_max", "_eviction_ms", "_rng", "_sessions", "_slots_max", "cost")
 
-    def __init__(self, clock: Clock, rng: Rng, *, slots_max: int, eviction_ms: int) -> None:
+    def __init__(
+        self, clock: Clock, rng: Rng, *, slots_max: int, eviction_ms: int, cost_max: int = PARTITIONS_MAX
+    ) -> None:
         self._clock = clock
         self._rng = rng
         self._slots_max = slots_max
         self._eviction_ms = eviction_ms
+        self._cost_max = cost_max
+        self.cost = 0
+        """What all sessions hold together: their partitions, those with very long names counted several times."""
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, *, uses_topic_ids: bool) -> FetchSession | None:
-        """A new session, or None when there is no room."""
+    def __contains__(self, session_id: int) -> bool:
+        return session_id in self._sessions
+
+    def create(
+        self, partitions: Iterator[tuple[PartitionKey, FetchPartition]], *, uses_topic_ids: bool
+    ) -> FetchSession | None:
+        """A new session for these partitions, or None when there is no room."""
         now_ms = self._clock.monotonic_ms()
         if len(self._sessions) >= self._slots_max and not self._evict(now_ms):
             return None
@@ -123,7 +148,12 @@ class FetchSessionCache:
         while session_id == 0 or session_id in self._sessions:
             session_id = 1 + self._rng.randbelow(2**31 - 1)
         session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session.update(partitions, iter(()))
+        while self.cost + session.cost > self._cost_max:
+            if not self._evict(now_ms):
+                return None
         self._sessions[session_id] = session
+        self.cost += session.cost
         return session
 
     def advance(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
@@ -143,13 +173,35 @@ class FetchSessionCache:
         self._sessions.move_to_end(session_id)
         return session
 
+    def update(
+        self,
+        session: FetchSession,
+        changed: Iterator[tuple[PartitionKey, FetchPartition]],
+        forgotten: Iterator[PartitionKey],
+    ) -> None:
+        """Take over what an incremental request adds, changes and drops.
+
+        Raises ApiError FETCH_SESSION_ID_NOT_FOUND when that is more than there is room for: the session is closed, and
+        its client begins anew, without one if need be.
+        """
+        before = session.cost
+        session.update(changed, forgotten)
+        self.cost += session.cost - before
+        if self.cost > self._cost_max and session.cost > before:
+            self.close(session.session_id)
+            raise ApiError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "fetch sessions hold more partitions than there is room for"
+            )
+
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown one is passed over."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.cost -= session.cost
 
     def _evict(self, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
             return False
-        del self._sessions[oldest.session_id]
+        self.close(oldest.session_id)
         return True

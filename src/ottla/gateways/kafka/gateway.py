@@ -3,12 +3,14 @@
 import logging
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from types import CoroutineType
 from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
+from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
@@ -18,6 +20,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import RequestHeader, decode_request_header, encode_response
 from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.runtime.purgatory import DelayedOperation
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +35,7 @@ class KafkaGateway:
         self.groups = groups
         self.apis = apis
         self.fetch_sessions = fetch_sessions
+        self.task_gate = TaskGate()
         self.served_versions = tuple(
             ServedVersions(
                 api_key=api.key,
@@ -54,7 +58,7 @@ class KafkaConnection:
     in one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_busy", "_held_back", "_is_closed", "connection", "gateway")
+    __slots__ = ("_busy", "_held_back", "_is_closed", "connection", "gateway", "waiting_fetches")
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
@@ -62,6 +66,8 @@ class KafkaConnection:
         self._busy = False
         self._held_back: deque[tuple[memoryview, ReceiveBuffer, ResponseSlot]] = deque()
         self._is_closed = False
+        self.waiting_fetches: set[DelayedOperation] = set()
+        """Fetches that wait for records; they end with the connection."""
 
     def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
         """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
@@ -72,55 +78,101 @@ class KafkaConnection:
         self._serve(frame, lease, slot)
 
     def on_close(self) -> None:
-        """The connection is gone; requests held back are dropped."""
+        """The connection is gone; requests held back are dropped, and those that wait for records."""
         self._is_closed = True
         while self._held_back:
             _, lease, _ = self._held_back.popleft()
             lease.release()
+        for operation in tuple(self.waiting_fetches):
+            operation.cancel()
+        self.waiting_fetches.clear()
 
     def _serve(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        handled = self._handle(frame, lease, slot)
+        if handled is None:
+            return
+        ctx, handling = handled
+        self._busy = True
+        lease.retain()
+        if self.gateway.task_gate.enter(len(frame)):
+            self._spawn(ctx, handling, frame, lease)
+        else:
+            # Decoded it would take many times its bytes for as long as it waits.
+            handling.close()
+            self.gateway.task_gate.wait(len(frame), lambda: self._serve_admitted(frame, lease, slot))
+
+    def _handle(
+        self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot
+    ) -> tuple[RequestContext, Coroutine[Any, Any, Any]] | None:
+        """Decode a request and handle it; what is left to do when its handler is a task."""
         header = decode_request_header(frame)
         api = self.gateway.apis.get(header.api_key)
         if api is None:
             raise InvalidInputError(f"a request of API key {header.api_key}, which this broker does not serve")
         if not api.serves(header.api_version):
             self._refuse_version(api, header, slot)
-            return
+            return None
         request = api.decode_request(header.api_version, frame, header.body_offset)
         ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, lease)
-        if api.is_async:
-            self._busy = True
-            lease.retain()
-            self.gateway.broker.tasks.spawn(self._run(ctx, api.handle(ctx, request), lease), f"kafka-{api.key.name}")
-            return
         response = api.handle(ctx, request)
+        if response.__class__ is CoroutineType:
+            return ctx, response
         if response is not None:
             ctx.respond(response)
+        return None
 
-    async def _run(self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], lease: ReceiveBuffer) -> None:
+    def _serve_admitted(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        """The gate has let a request in that had to wait; by now it may need no task any more."""
+        handled = None
+        try:
+            if not self._is_closed:
+                handled = self._handle(frame, lease, slot)
+        except Exception as error:
+            self._fail(error)
+        if handled is None:
+            self._finish(len(frame), lease)
+        else:
+            self._spawn(*handled, frame, lease)
+
+    def _spawn(
+        self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], frame: memoryview, lease: ReceiveBuffer
+    ) -> None:
+        self.gateway.broker.tasks.spawn(self._run(ctx, handling, len(frame), lease), "kafka-request")
+
+    async def _run(
+        self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], size: int, lease: ReceiveBuffer
+    ) -> None:
         try:
             response = await handling
             if response is not None:
                 ctx.respond(response)
-        except InvalidInputError as error:
-            self.connection.close(str(error))
-        except Exception:
-            _log.exception("a request of %s failed; its connection is closed", self.connection.peer)
-            self.connection.close("a request failed inside the broker")
+        except Exception as error:
+            self._fail(error)
         finally:
-            lease.release()
-            self._busy = False
-            self._resume()
+            self._finish(size, lease)
+
+    def _finish(self, size: int, lease: ReceiveBuffer) -> None:
+        lease.release()
+        self._busy = False
+        self.gateway.task_gate.leave(size)
+        self._resume()
 
     def _resume(self) -> None:
         while self._held_back and not self._busy and not self._is_closed:
             frame, lease, slot = self._held_back.popleft()
             try:
                 self._serve(frame, lease, slot)
-            except InvalidInputError as error:
-                self.connection.close(str(error))
+            except Exception as error:
+                self._fail(error)
             finally:
                 lease.release()
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, InvalidInputError):
+            self.connection.close(str(error))
+            return
+        _log.error("a request of %s failed; its connection is closed", self.connection.peer, exc_info=error)
+        self.connection.close("a request failed inside the broker")
 
     def _refuse_version(self, api: Api, header: RequestHeader, slot: ResponseSlot) -> None:
         """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
