@@ -74,3 +74,8 @@ class NetworkConfig:
                 raise ValueError(f"{name} must be at least 1, or -1, not {getattr(self, name)}")
         if self.queued_max_request_bytes < 4 * MIB:
             raise ValueError(f"queued_max_request_bytes must be at least 4 MiB, not {self.queued_max_request_bytes}")
+
+    @property
+    def out_bytes_hard_max(self) -> int:
+        """With more bytes than this in responses, those who have not read for the longest time are closed."""
+        return 2 * self.out_bytes_total_max

@@ -60,7 +60,7 @@ class Connection:
         self._socket = sock
         self._services = services
         self._reader = FrameReader(services.memory, self, services.config.socket_request_max_bytes)
-        self._responses = ResponseQueue(self._on_response)
+        self._responses = ResponseQueue(self._on_response, self._on_held)
         self._output = OutputQueue(read_ahead)
         self._handler: ConnectionHandler | None = None
         self._is_paused = False
@@ -96,8 +96,13 @@ class Connection:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of responses in memory that the socket has not taken."""
-        return self._output.memory_bytes
+        """Bytes of responses in memory that the socket has not taken, or that wait for an earlier one."""
+        return self._output.memory_bytes + self._responses.held_bytes
+
+    @property
+    def moved_ms(self) -> int:
+        """When something was received or sent last, by the monotonic clock."""
+        return self._idle.moved_ms
 
     @property
     def is_reading(self) -> bool:
@@ -131,6 +136,10 @@ class Connection:
                 handler.on_close()
             except Exception:
                 logger.exception("the handler of %r failed to close", self)
+
+    def complain(self, what: str) -> None:
+        """Log what the peer did wrong, with its address and within limits; the connection goes on."""
+        self._services.throttle.warning("%s to %s: %s", self.peer, self.local, what)
 
     def drain(self) -> None:
         """Read no more; close when every request that was read is answered and every response sent."""
@@ -206,6 +215,10 @@ class Connection:
         config, metrics = self._services.config, self._services.metrics
         try:
             while not self._is_draining and (frame := reader.next_frame()) is not None:
+                if metrics.out_bytes > config.out_bytes_hard_max:
+                    self._services.shed()
+                    if self.is_closed:
+                        return False
                 metrics.requests += 1
                 lease = reader.buffer
                 assert lease is not None
@@ -213,7 +226,7 @@ class Connection:
                 handler.on_frame(frame, lease, responses.open())
                 if self.is_closed:
                     return False
-                if len(responses.slots) >= config.in_flight_requests_max or self._output.memory_bytes > self._out_max():
+                if len(responses.slots) >= config.in_flight_requests_max or self.pending_bytes > self._out_max():
                     self._is_paused = True
                     break
         except InvalidInputError as error:
@@ -230,6 +243,9 @@ class Connection:
         output.push(parts)
         metrics.out_bytes += output.memory_bytes - before
         self._schedule_flush()
+
+    def _on_held(self, by: int) -> None:
+        self._services.metrics.out_bytes += by
 
     def _schedule_flush(self) -> None:
         if not self._is_pumping and not self._is_flush_scheduled:
@@ -296,7 +312,7 @@ class Connection:
     def _may_go_on(self) -> bool:
         if len(self._responses.slots) > self._services.config.in_flight_requests_max // 2:
             return False
-        return self._output.memory_bytes <= self._out_max() // 2
+        return self.pending_bytes <= self._out_max() // 2
 
     def _close_if_drained(self) -> None:
         if self._is_draining and not self._responses.slots and not self._output:

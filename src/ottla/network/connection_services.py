@@ -32,3 +32,5 @@ class ConnectionServices:
     metrics: NetworkMetrics
     throttle: LogThrottle
     on_closed: Callable[[Connection], None]
+    shed: Callable[[], None]
+    """Makes room when responses that nobody reads take more than `out_bytes_hard_max`."""

@@ -32,6 +32,11 @@ class IdleWatch:
         self._moved_ms = clock.monotonic_ms()
         self._task: TimerTask | None = None
 
+    @property
+    def moved_ms(self) -> int:
+        """When something moved last."""
+        return self._moved_ms
+
     def start(self) -> None:
         """Begin to watch, unless the idle time is -1 for never."""
         if self._max_idle_ms >= 0:

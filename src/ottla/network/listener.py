@@ -110,6 +110,7 @@ class Listener:
             metrics=self.metrics,
             throttle=self._throttle,
             on_closed=self._on_closed,
+            shed=self._shed,
         )
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
@@ -207,6 +208,18 @@ class Listener:
         except OSError as error:
             connection.close(f"a file could not be read: {error}")
         connection.on_read_ahead()
+
+    def _shed(self) -> None:
+        """Close those who have not moved for the longest time and have responses to take, until there is room again."""
+        holders = [connection for connection in self._connections if connection.pending_bytes]
+        holders.sort(key=lambda connection: connection.moved_ms)
+        for connection in holders:
+            if self.metrics.out_bytes <= self._config.out_bytes_total_max:
+                break
+            connection.close(
+                f"it has not taken {connection.pending_bytes} bytes of responses, and all together "
+                f"{self.metrics.out_bytes} bytes wait to be read"
+            )
 
     def _on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)

@@ -7,16 +7,13 @@ from dataclasses import replace
 
 from ottla.network.file_slice import FileSlice
 from ottla.network.file_transfer import GATHER_MAX_BYTES, is_in_page_cache, read_cached, read_file, send_file
-from ottla.network.response_queue import Buffer, Part
+from ottla.network.response_queue import SLICE_COST, Buffer, Part
 
 _BUFFERS_MAX = min(os.sysconf("SC_IOV_MAX"), 512)
 _SEND_MORE: int = getattr(socket, "MSG_MORE", 0)
 
 _TURN_BYTES = 1024 * 1024
 """What one connection sends before others have their turn, give or take one call."""
-
-_SLICE_COST = 128
-"""What a slice that waits counts for in `memory_bytes`."""
 
 _CHUNK_BYTES = 1024 * 1024
 """How much of a slice is looked at and sent in one go."""
@@ -56,7 +53,7 @@ class OutputQueue:
         for part in parts:
             if isinstance(part, FileSlice):
                 if part.size:
-                    self.memory_bytes += _SLICE_COST
+                    self.memory_bytes += SLICE_COST
                     self._parts.append(part)
             elif part:
                 self.memory_bytes += len(part)
@@ -109,7 +106,7 @@ class OutputQueue:
                 break
             sent -= size
             done += 1
-            self.memory_bytes -= _SLICE_COST if isinstance(part, FileSlice) else size
+            self.memory_bytes -= SLICE_COST if isinstance(part, FileSlice) else size
         del parts[:done]
         return True
 
@@ -163,7 +160,7 @@ class OutputQueue:
         self.sent_bytes += sent
         if sent == piece.size:
             del self._parts[0]
-            self.memory_bytes -= _SLICE_COST
+            self.memory_bytes -= SLICE_COST
             self._checked_bytes = 0
         else:
             self._parts[0] = self._rest(piece, sent)

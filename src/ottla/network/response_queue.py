@@ -13,6 +13,9 @@ from ottla.network.file_slice import FileSlice
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | FileSlice
 
+SLICE_COST = 128
+"""What a slice of a file that waits counts for in bytes of memory."""
+
 
 class ResponseSlot:
     """The place of one request's response.
@@ -20,11 +23,13 @@ class ResponseSlot:
     It is filled once, at any time. After the connection has been closed it may still be filled, to no effect.
     """
 
-    __slots__ = ("_parts", "_queue")
+    __slots__ = ("_parts", "_queue", "held_bytes")
 
     def __init__(self, queue: "ResponseQueue") -> None:
         self._queue = queue
         self._parts: Sequence[Part] | None = None
+        self.held_bytes = 0
+        """Bytes of memory the answer takes while an earlier request is not answered."""
 
     @property
     def is_filled(self) -> bool:
@@ -36,8 +41,12 @@ class ResponseSlot:
         assert self._parts is None, "a request is answered once"
         self._parts = parts
         queue = self._queue
-        if queue.slots and queue.slots[0] is self:
+        if not queue.slots:
+            return
+        if queue.slots[0] is self:
             queue.release()
+        else:
+            queue.hold(self, parts)
 
     def skip(self) -> None:
         """There is no response to this request."""
@@ -47,10 +56,14 @@ class ResponseSlot:
 class ResponseQueue:
     """The open slots of a connection, oldest first."""
 
-    __slots__ = ("_on_response", "slots")
+    __slots__ = ("_on_held", "_on_response", "held_bytes", "slots")
 
-    def __init__(self, on_response: Callable[[Sequence[Part]], None]) -> None:
+    def __init__(self, on_response: Callable[[Sequence[Part]], None], on_held: Callable[[int], None]) -> None:
+        """`on_response` gets what leaves, `on_held` by how much the bytes held change."""
         self._on_response = on_response
+        self._on_held = on_held
+        self.held_bytes = 0
+        """Bytes of memory in answers that wait for an earlier one."""
         self.slots: list[ResponseSlot] = []
 
     def __len__(self) -> int:
@@ -71,9 +84,21 @@ class ResponseQueue:
             if parts is None:
                 break
             count += 1
+            if slot.held_bytes:
+                self._change_held(-slot.held_bytes)
             self._on_response(parts)
         del slots[:count]
+
+    def hold(self, slot: ResponseSlot, parts: Sequence[Part]) -> None:
+        """An answer has to wait for an earlier one."""
+        slot.held_bytes = sum(SLICE_COST if isinstance(part, FileSlice) else len(part) for part in parts)
+        self._change_held(slot.held_bytes)
 
     def clear(self) -> None:
         """Forget every slot; what they are filled with goes nowhere."""
         self.slots.clear()
+        self._change_held(-self.held_bytes)
+
+    def _change_held(self, by: int) -> None:
+        self.held_bytes += by
+        self._on_held(by)

@@ -257,6 +257,66 @@ async def test_many_peers_that_never_read_get_less_each():
             peer.close()
 
 
+async def test_answers_behind_an_open_request_count_as_memory_and_stop_the_reading():
+    class FirstIsOpen(Collect):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            super().on_frame(frame, lease, slot)
+            if len(self.requests) > 1:
+                self.answer(len(self.requests) - 1, bytes(50_000))
+
+    async with opened(FirstIsOpen, NetworkConfig(out_bytes_max=200_000)) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"12345678") * 100)
+        (connection,) = door.listener.connections
+        await until(lambda: not connection.is_reading)
+        assert 200_000 < connection.pending_bytes <= 200_000 + 50_004
+        assert door.listener.metrics.out_bytes == connection.pending_bytes
+        (handler,) = door.handlers
+        handler.answer(0)
+        assert await peer.receive_frame() == b"12345678"
+        for _ in range(99):
+            assert await peer.receive_frame() == bytes(50_000)
+        assert (connection.pending_bytes, door.listener.metrics.out_bytes) == (0, 0)
+
+
+async def test_a_connection_that_goes_with_answers_behind_an_open_request_leaves_no_count():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b"))
+        await until(lambda: len(handler.requests) == 2)
+        handler.answer(1, bytes(10_000))
+        assert door.listener.metrics.out_bytes == 10_004
+        handler.connection.close()
+        assert door.listener.metrics.out_bytes == 0
+
+
+async def test_those_who_never_read_make_room_when_all_together_hold_too_much(caplog: pytest.LogCaptureFixture):
+    class Large(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            slot.send((framed(bytes(1_000_000)),))
+
+    config = NetworkConfig(out_bytes_max=16_000, out_bytes_total_max=5 * MIB, socket_send_buffer_bytes=16 * KIB)
+    async with opened(Large, config) as door:
+        most = 0
+        deaf = []
+        for _ in range(40):
+            door.timer.advance(10)
+            deaf.append(await door.peer(receive_buffer_bytes=8 * KIB))
+            requests = door.listener.metrics.requests
+            await deaf[-1].send(framed(b"all of it"))
+            await until(lambda: door.listener.metrics.requests > requests)  # noqa: B023
+            most = max(most, door.listener.metrics.out_bytes)
+        assert config.out_bytes_total_max < most <= config.out_bytes_hard_max + 1_000_004
+        left = [connection.peer for connection in door.listener.connections]
+        assert 5 <= len(left) <= 11
+        assert {peer.port for peer in left} == {peer.sock.getsockname()[1] for peer in deaf[-len(left) :]}
+        reader = await door.peer()
+        await reader.send(framed(b"all of it"))
+        assert len(await reader.receive_frame()) == 1_000_000
+    assert "has not taken" in caplog.text
+
+
 async def test_one_fast_producer_does_not_keep_the_others_waiting():
     """Between two receipts from the fast one, the other is served."""
     order: list[int] = []
