@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.broker_process import BrokerProcess
+from tests.conformance.clients.face import Client
+from tests.conformance.clients.known import CLIENTS
 from tests.conformance.proof_table import Outcome, Proof, as_json, as_markdown, claims
+from tools.peers import PeerUnavailableError
 
 PROOFS = pytest.StashKey[dict[tuple[str, str, str], Proof]]()
 CLAIMS = pytest.StashKey[list[tuple[str, str]]]()
 REPORT_FOLDER = Path(__file__).resolve().parents[2] / "build"
+
+
+@pytest.fixture(scope="session")
+def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that does not wait for more members, and lets sessions be short."""
+    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+    with BrokerProcess(tmp_path_factory.mktemp("groups") / "data", settings) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def client_named(group_broker: BrokerProcess) -> Iterator[Callable[[str], Client]]:
+    """Client libraries by name, against `group_broker`; skips the test of one that cannot be had, and says why."""
+    opened: dict[str, Client] = {}
+
+    def named(name: str) -> Client:
+        if name not in opened:
+            try:
+                opened[name] = CLIENTS[name](group_broker)
+            except PeerUnavailableError as reason:
+                pytest.skip(str(reason))
+        return opened[name]
+
+    yield named
+    for client in opened.values():
+        client.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka import ConsumerRebalanceListener as AioRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka import KafkaConsumer
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata
 
 from tests.broker_process import BrokerProcess
+from tests.conformance.clients.face import PATIENCE_S, Member
 
 PARTITIONS = 4
-PATIENCE_S = 30
-"""How long a group may take to come to where a test wants it."""
 
 
 def new_group() -> str:
@@ -52,11 +52,11 @@ class ConfluentMember:
                 **config,
             }
         )
-        self.assignments = 0
+        self.rebalances = 0
         self.consumer.subscribe([topic], on_assign=self._on_assign)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.assignments += 1
+        self.rebalances += 1
 
     def poll(self) -> list[bytes]:
         messages = self.consumer.consume(100, 0.1)
@@ -67,11 +67,29 @@ class ConfluentMember:
     def assignment(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
-    def commit(self) -> None:
-        self.consumer.commit(asynchronous=False)
+    def commit(self, metadata: str = "") -> None:
+        offsets = self.consumer.position(self.consumer.assignment())
+        for each in offsets:
+            each.metadata = metadata
+        read = [each for each in offsets if each.offset >= 0]
+        if read:
+            self.consumer.commit(offsets=read, asynchronous=False)
 
     def close(self) -> None:
         self.consumer.close()
+
+
+class AssignmentCounter(ConsumerRebalanceListener, AioRebalanceListener):
+    """Counts assignments, for kafka-python and for aiokafka."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        pass
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        self.count += 1
 
 
 class PythonMember:
@@ -94,7 +112,12 @@ class PythonMember:
             },
         )
         assert self.consumer.partitions_for_topic(topic)
-        self.consumer.subscribe([topic])
+        self.listener = AssignmentCounter()
+        self.consumer.subscribe([topic], listener=self.listener)
+
+    @property
+    def rebalances(self) -> int:
+        return self.listener.count
 
     def poll(self) -> list[bytes]:
         batches = self.consumer.poll(timeout_ms=100)
@@ -103,8 +126,9 @@ class PythonMember:
     def assignment(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
-    def commit(self) -> None:
-        self.consumer.commit()
+    def commit(self, metadata: str = "") -> None:
+        positions = {each: self.consumer.position(each) for each in self.consumer.assignment()}
+        self.consumer.commit({each: OffsetAndMetadata(at, metadata, -1) for each, at in positions.items()})
 
     def close(self) -> None:
         self.consumer.close()
@@ -113,22 +137,26 @@ class PythonMember:
 class AioMember:
     """aiokafka's consumer, on a loop in a thread of its own, so that its heartbeats go on while others are polled."""
 
-    def __init__(self, broker: BrokerProcess, group: str, topic: str) -> None:
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
+        self.listener = AssignmentCounter()
         self.loop = asyncio.new_event_loop()
         self.thread = Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
 
         async def start() -> AIOKafkaConsumer:
             consumer = AIOKafkaConsumer(
-                topic,
                 bootstrap_servers=broker.bootstrap,
                 group_id=group,
-                auto_offset_reset="earliest",
-                partition_assignment_strategy=[RangePartitionAssignor],
-                enable_auto_commit=False,
-                heartbeat_interval_ms=300,
-                session_timeout_ms=6000,
+                **{
+                    "auto_offset_reset": "earliest",
+                    "partition_assignment_strategy": [RangePartitionAssignor],
+                    "enable_auto_commit": False,
+                    "heartbeat_interval_ms": 300,
+                    "session_timeout_ms": 6000,
+                    **config,
+                },
             )
+            consumer.subscribe([topic], listener=self.listener)
             await consumer.start()
             return consumer
 
@@ -154,17 +182,22 @@ class AioMember:
             return set()
         return {each.partition for each in self.consumer.assignment()}
 
-    def commit(self) -> None:
-        self._run(self.consumer.commit())
+    @property
+    def rebalances(self) -> int:
+        return self.listener.count
+
+    def commit(self, metadata: str = "") -> None:
+        async def commit() -> None:
+            positions = {each: await self.consumer.position(each) for each in self.consumer.assignment()}
+            await self.consumer.commit({each: (at, metadata) for each, at in positions.items()})
+
+        self._run(commit())
 
     def close(self) -> None:
         self._run(self.consumer.stop())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
-
-
-Member = ConfluentMember | PythonMember | AioMember
 
 
 def poll_until(members: Sequence[Member], is_enough: Callable[[], bool], got: list[bytes]) -> None:

@@ -45,14 +45,14 @@ def test_members_and_offsets_survive_the_kill_of_the_broker(new_broker: NewBroke
     member = ConfluentMember(broker, "survivors", topic, **{"session.timeout.ms": 30000})
     read_all([member], fill(broker, topic, 40))
     member.commit()
-    before, assignments = member_ids(broker, "survivors"), member.assignments
+    before, assignments = member_ids(broker, "survivors"), member.rebalances
     broker.kill()
 
     broker.start()
     assert member_ids(broker, "survivors") == before
     more = fill(broker, topic, 40, first=40)
     assert sorted(read_all([member], more)) == sorted(more)
-    assert member.assignments == assignments
+    assert member.rebalances == assignments
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("survivors")]).values()
     assert {each.offset for each in future.result(10).topic_partitions} == {10}

@@ -1,0 +1,48 @@
+"""Every client library with the common face, by the name it has in the table of clients by features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.clients.aio import AioClient
+from tests.conformance.clients.confluent import ConfluentClient
+from tests.conformance.clients.face import Client
+from tests.conformance.clients.kafka_python import PythonClient
+from tests.conformance.clients.ottla import OttlaClient
+from tests.conformance.clients.peer_programs import FranzGoClient, KafkajsClient
+
+CLIENTS: dict[str, Callable[[BrokerProcess], Client]] = {
+    "confluent-kafka": ConfluentClient,
+    "kafka-python": PythonClient,
+    "aiokafka": AioClient,
+    "franz-go": FranzGoClient,
+    "kafkajs": KafkajsClient,
+    "Ottla client": OttlaClient,
+}
+PEERS = ("franz-go", "kafkajs")
+"""Those that are brought here for the tests only."""
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    """The marks of a test of a client."""
+    return [pytest.mark.proves(client=name), *([pytest.mark.peer] if name in PEERS else [])]
+
+
+def each_client(names: Iterable[str] = tuple(CLIENTS)) -> pytest.MarkDecorator:
+    """Run a test with each client, given as `name`."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in names])
+
+
+def each_client_and(argument: str, values_of: Callable[[Client], Iterable[str]], feature: str) -> pytest.MarkDecorator:
+    """Run a test with each client and each of the things it has; every pair is a feature, `feature` with the value."""
+
+    def pairs() -> Iterator[object]:
+        for name, kind in CLIENTS.items():
+            for value in values_of(kind):  # type: ignore[arg-type]  # what it has is said by the class
+                marks = [*marks_of(name), pytest.mark.proves(feature=feature.format(value))]
+                yield pytest.param(name, value, marks=marks, id=f"{name}-{value}")
+
+    return pytest.mark.parametrize(("name", argument), list(pairs()))

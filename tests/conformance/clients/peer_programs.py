@@ -1,0 +1,86 @@
+"""franz-go and kafkajs: the programs that drive them, built once under `.peers/`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.clients.program import ProgramClient
+from tools.peers import PEERS, PeerUnavailableError
+
+SOURCES = Path(__file__).resolve().parent.parent
+BUILD_WITHIN_S = 300
+
+
+def franz_go_program() -> Path:
+    """The Go program, built when its sources are new.
+
+    Raises:
+        PeerUnavailableError: there is no Go, or its modules cannot be had.
+    """
+    folder = _folder_of("go", ("*.go", "go.*"))
+    program = folder / "franz-go"
+    if not program.exists():
+        _run("franz-go", "go", ["build", "-o", str(program), "."], SOURCES / "go")
+    return program
+
+
+def kafkajs_program() -> Path:
+    """The main file of the JavaScript program, beside the packages it needs.
+
+    Raises:
+        PeerUnavailableError: there is no Node, or its packages cannot be had.
+    """
+    folder = _folder_of("javascript", ("*.js", "*.json"))
+    if not (folder / "node_modules" / ".package-lock.json").exists():
+        for source in [*(SOURCES / "javascript").glob("*.js"), *(SOURCES / "javascript").glob("package*.json")]:
+            shutil.copy(source, folder)
+        _run("kafkajs", "npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+    return folder / "main.js"
+
+
+def _folder_of(name: str, patterns: tuple[str, ...]) -> Path:
+    """A folder for what is built of sources, named by their contents."""
+    digest = sha256()
+    for source in sorted(path for pattern in patterns for path in (SOURCES / name).glob(pattern)):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    folder = PEERS / f"{name}-{digest.hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _run(peer: str, tool: str, arguments: list[str], folder: Path) -> None:
+    if shutil.which(tool) is None:
+        raise PeerUnavailableError(f"{peer}: {tool} was not found")
+    done = subprocess.run(
+        [tool, *arguments], check=False, cwd=folder, capture_output=True, text=True, timeout=BUILD_WITHIN_S
+    )
+    if done.returncode != 0:
+        raise PeerUnavailableError(f"{peer}: {tool} {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+
+
+class FranzGoClient(ProgramClient):
+    """All that the tests do with franz-go."""
+
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    assignors = ("range", "roundrobin", "sticky", "cooperative-sticky")
+    has_static_membership = True
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.command = (str(franz_go_program()),)
+        super().__init__(broker)
+
+
+class KafkajsClient(ProgramClient):
+    """All that the tests do with kafkajs."""
+
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    assignors = ("roundrobin",)
+    has_static_membership = False
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.command = ("node", str(kafkajs_program()))
+        super().__init__(broker)
