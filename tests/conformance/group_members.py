@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from queue import Queue
 from threading import Thread
 from typing import Any
 from uuid import uuid4
@@ -14,6 +16,7 @@ from aiokafka import ConsumerRebalanceListener as AioRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata
+from kafka.errors import KafkaError
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import PATIENCE_S, Member
@@ -68,12 +71,13 @@ class ConfluentMember:
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self, metadata: str = "") -> None:
-        offsets = self.consumer.position(self.consumer.assignment())
-        for each in offsets:
-            each.metadata = metadata
-        read = [each for each in offsets if each.offset >= 0]
-        if read:
-            self.consumer.commit(offsets=read, asynchronous=False)
+        offsets = [
+            TopicPartition(each.topic, each.partition, each.offset, metadata)
+            for each in self.consumer.position(self.consumer.assignment())
+            if each.offset >= 0  # it has read something there
+        ]
+        if offsets:
+            self.consumer.commit(offsets=offsets, asynchronous=False)
 
     def close(self) -> None:
         self.consumer.close()
@@ -93,10 +97,10 @@ class AssignmentCounter(ConsumerRebalanceListener, AioRebalanceListener):
 
 
 class PythonMember:
-    """kafka-python's consumer.
+    """kafka-python's consumer, polled all the time by a thread of its own.
 
-    It looks at the topic before it subscribes: kafka-python 3.0 joins without waiting for the topic's metadata, joins
-    again when that comes, and forgets the second assignment when the poll that began the join ends before it.
+    Two of them that are polled in turn by one thread never come to rest with the cooperative assignor, against Apache
+    Kafka either: each poll waits for a rebalance that needs the other's poll.
     """
 
     def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
@@ -108,30 +112,62 @@ class PythonMember:
                 "enable_auto_commit": False,
                 "heartbeat_interval_ms": 300,
                 "session_timeout_ms": 6000,
+                "fetch_max_wait_ms": 100,
                 **config,
             },
         )
+        # kafka-python joins without waiting for the topic's metadata, joins again when that comes, and forgets the
+        # second assignment when the poll that began the join ends before it: so it gets the metadata first.
         assert self.consumer.partitions_for_topic(topic)
         self.listener = AssignmentCounter()
         self.consumer.subscribe([topic], listener=self.listener)
+        self._arrived: Queue[list[bytes]] = Queue()
+        self._orders: Queue[tuple[Callable[[], object], Future[object]]] = Queue()
+        self._open = True
+        self._thread = Thread(target=self._poll_until_closed, daemon=True)
+        self._thread.start()
+
+    def _poll_until_closed(self) -> None:
+        while self._open:
+            while not self._orders.empty():
+                order, done = self._orders.get()
+                try:
+                    done.set_result(order())
+                except KafkaError as failure:
+                    done.set_exception(failure)
+            if self._open:
+                batches = self.consumer.poll(timeout_ms=200)
+                self._arrived.put([record.value for records in batches.values() for record in records])
+
+    def _between_polls(self, order: Callable[[], object]) -> None:
+        done: Future[object] = Future()
+        self._orders.put((order, done))
+        done.result(PATIENCE_S)
 
     @property
     def rebalances(self) -> int:
         return self.listener.count
 
     def poll(self) -> list[bytes]:
-        batches = self.consumer.poll(timeout_ms=100)
-        return [record.value for records in batches.values() for record in records]
+        return self._arrived.get(timeout=PATIENCE_S)
 
     def assignment(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self, metadata: str = "") -> None:
-        positions = {each: self.consumer.position(each) for each in self.consumer.assignment()}
-        self.consumer.commit({each: OffsetAndMetadata(at, metadata, -1) for each, at in positions.items()})
+        def commit() -> None:
+            positions = {each: self.consumer.position(each) for each in self.consumer.assignment()}
+            self.consumer.commit({each: OffsetAndMetadata(at, metadata, -1) for each, at in positions.items()})
+
+        self._between_polls(commit)
 
     def close(self) -> None:
-        self.consumer.close()
+        def close() -> None:
+            self._open = False
+            self.consumer.close()
+
+        self._between_polls(close)
+        self._thread.join()
 
 
 class AioMember:

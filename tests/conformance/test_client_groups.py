@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import Client
@@ -59,10 +58,11 @@ def test_a_commit_and_its_note_are_kept_and_the_group_goes_on_there(
     member.commit("seen by the night shift")
     member.close()
 
-    admin = AdminClient({"bootstrap.servers": group_broker.bootstrap})
-    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    committed = {each.partition: (each.offset, each.metadata) for each in future.result(10).topic_partitions}
-    assert committed == dict.fromkeys(range(PARTITIONS), (25, "seen by the night shift"))
+    admin = KafkaAdminClient(bootstrap_servers=group_broker.bootstrap)
+    listed = admin.list_group_offsets(group)[group]
+    admin.close()
+    committed = {each.partition: (found.offset, found.metadata) for each, found in listed.items()}
+    assert committed == dict.fromkeys(range(PARTITIONS), (25, "seen by the night shift" + client.note_ends_with))
 
     after = fill(group_broker, topic, 100, first=100)
     member = client.member(group, topic, client.assignors[0])

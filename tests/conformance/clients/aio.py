@@ -72,6 +72,7 @@ class AioClient:
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     assignors = tuple(ASSIGNORS)
     has_static_membership = True
+    note_ends_with = ""
     late_time_is_end = False
 
     def __init__(self, broker: BrokerProcess) -> None:

@@ -58,6 +58,7 @@ class ConfluentClient:
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     assignors = ("range", "roundrobin", "cooperative-sticky")
     has_static_membership = True
+    note_ends_with = "\0"
     late_time_is_end = False
 
     def __init__(self, broker: BrokerProcess) -> None:

@@ -71,6 +71,8 @@ class Client(Protocol):
     codecs: tuple[str, ...]
     assignors: tuple[str, ...]
     has_static_membership: bool
+    note_ends_with: str
+    """What it puts behind the metadata of a commit: librdkafka's Python face counts the zero byte of C."""
     late_time_is_end: bool
     """Whether it answers with the end of the log for a time after the last record; the protocol's answer is -1."""
 

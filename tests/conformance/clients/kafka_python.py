@@ -66,6 +66,7 @@ class PythonClient:
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     assignors = tuple(ASSIGNORS)
     has_static_membership = True
+    note_ends_with = ""
     late_time_is_end = False
 
     def __init__(self, broker: BrokerProcess) -> None:

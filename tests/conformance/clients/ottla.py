@@ -59,6 +59,7 @@ class OttlaClient:
     codecs = CODECS
     assignors = ()
     has_static_membership = True
+    note_ends_with = ""
     late_time_is_end = False
 
     def __init__(self, broker: BrokerProcess) -> None:

@@ -132,6 +132,7 @@ class ProgramMember(ProgramConsumer):
 class ProgramClient:
     """All that the tests do with such a program."""
 
+    note_ends_with = ""
     late_time_is_end = True
     command: tuple[str, ...]
 
