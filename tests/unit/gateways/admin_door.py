@@ -25,6 +25,7 @@ class AdminDoor:
     """Has what a broker gives to the handlers of these APIs."""
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+        self.refusals: list[tuple[Any, ...]] = []
         self.settings = BrokerSettings(settings or {})
         self.tasks = Tasks()
         self.controller = Controller(EmbeddedStore(directory), self.settings, SeededRng(0), self.tasks)
@@ -55,6 +56,7 @@ class AdminDoor:
             broker=self,
             connection=SimpleNamespace(local=self.reached_at, peer=Address("127.0.0.1", 50000)),
             respond=answered.set_result,
+            note_refusal=lambda *refusal: self.refusals.append(refusal),
         )
         result = api.handle(ctx, type(request).decode(version, request.encode(version)))
         if asyncio.iscoroutine(result):

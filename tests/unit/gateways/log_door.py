@@ -102,4 +102,7 @@ class LogDoor:
 
     def _context(self, version: int) -> SimpleNamespace:
         gateway = SimpleNamespace(fetch_sessions=self.fetch_sessions)
-        return SimpleNamespace(api_version=version, broker=self, kafka_connection=SimpleNamespace(gateway=gateway))
+        connection = SimpleNamespace(gateway=gateway, waiting_fetches=set())
+        return SimpleNamespace(
+            api_version=version, broker=self, kafka_connection=connection, note_refusal=lambda *_refusal: None
+        )

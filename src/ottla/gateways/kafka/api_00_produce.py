@@ -127,7 +127,9 @@ def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Se
         partitions = []
         for data in topic.partition_data:
             ack = next(answers)
-            leader_changed = leader_changed or ack.error in _LEADER_CHANGED
+            if ack.error is not ErrorCode.NONE:
+                leader_changed = leader_changed or ack.error in _LEADER_CHANGED
+                ctx.note_refusal(ack.error, ack.message)
             partitions.append(
                 PartitionProduceResponse(
                     index=data.index,

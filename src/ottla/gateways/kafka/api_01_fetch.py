@@ -51,6 +51,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     """Read from partitions, now or when there is enough."""
     if max(request.replica_id, request.replica_state.replica_id) >= 0:
         # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
+        ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)

@@ -132,6 +132,7 @@ def _by_name(ctx: RequestContext, name: str, created: Outcome[TopicImage] | None
             code = created.code
     except ApiError as error:
         code = error.code
+        ctx.note_refusal(code, error.message)
     return MetadataResponseTopic(error_code=code, name=name)
 
 

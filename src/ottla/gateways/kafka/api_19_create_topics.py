@@ -45,6 +45,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 def _result(ctx: RequestContext, name: str, outcome: Outcome[CreatedTopic]) -> CreatableTopicResult:
     if isinstance(outcome, ApiError):
+        ctx.note_refusal(outcome.code, outcome.message)
         return CreatableTopicResult(
             name=name, error_code=outcome.code, error_message=outcome.message or None, configs=()
         )

@@ -39,4 +39,7 @@ async def change_settings(
         outcomes |= {(int(resource.type), resource.name): outcome for resource, outcome in decided.items()}
     except ApiError as error:
         outcomes |= {(int(each.resource.type), each.resource.name): error for each in alterations}
+    for outcome in outcomes.values():
+        if outcome is not None:
+            ctx.note_refusal(outcome.code, outcome.message)
     return {key: (0, None) if error is None else (error.code, error.message) for key, error in outcomes.items()}

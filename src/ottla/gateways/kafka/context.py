@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.gateways.kafka.refusals import BAD_INPUT
+from ottla.model.error_code import ErrorCode
 from ottla.protocol.frame import encode_response, encode_response_parts
 
 if TYPE_CHECKING:
@@ -57,8 +59,16 @@ class RequestContext:
         """The coordinator of consumer groups."""
         return self.kafka_connection.gateway.groups
 
+    def note_refusal(self, error: int, message: str | None = None) -> None:
+        """Say in the log that the peer was refused something, if that is news (`ottla.gateways.kafka.refusals`)."""
+        if error in BAD_INPUT:
+            what = ErrorCode(error).name if not message else f"{ErrorCode(error).name}: {message}"
+            self.connection.complain(f"client {self.client_id!r} is refused: {what}")
+
     def respond(self, response: Any) -> None:
         """Answer with a message."""
+        if error := getattr(response, "error_code", 0):
+            self.note_refusal(error, getattr(response, "error_message", None))
         self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
 
     def respond_frame(self, frame: bytes) -> None:
