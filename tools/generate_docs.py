@@ -66,6 +66,8 @@ COMPATIBILITY_TAIL = """
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
 
+NO_SETTINGS = "topics and brokers; no loggers, and groups and client metrics have no settings here"
+
 LEFT_OUT = {
     ApiKey.PRODUCE: "no transactional batches",
     ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
@@ -75,9 +77,9 @@ LEFT_OUT = {
     ApiKey.DELETE_TOPICS: "no mutation quotas",
     ApiKey.CREATE_PARTITIONS: "no mutation quotas",
     ApiKey.INIT_PRODUCER_ID: "no transactional ids",
-    ApiKey.DESCRIBE_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
-    ApiKey.ALTER_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "topics and brokers; loggers, groups and client metrics have no settings here",
+    ApiKey.DESCRIBE_CONFIGS: NO_SETTINGS,
+    ApiKey.ALTER_CONFIGS: NO_SETTINGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: NO_SETTINGS,
     ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; of the other types there are none",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
     ApiKey.ELECT_LEADERS: "one broker leads everything: nothing moves",

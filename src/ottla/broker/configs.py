@@ -10,6 +10,7 @@ from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import (
     ALL_BROKERS,
+    RESOURCE_TYPES_WITHOUT_SETTINGS,
     ConfigResource,
     ConfigResourceType,
     MetadataImage,
@@ -74,7 +75,8 @@ class ConfigService:
     def describe(self, resource: ConfigResource, names: Iterable[str] | None) -> list[ConfigEntry]:
         """The settings of a resource, sorted by name; those asked for, or with None all of them.
 
-        Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
+        Groups and client metrics have none that could be set here. Raises ApiError INVALID_TOPIC_EXCEPTION,
+        UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
         """
         wanted = None if names is None else frozenset(names)
         if resource.type == ConfigResourceType.TOPIC:
@@ -91,6 +93,8 @@ class ConfigService:
                     f"this is broker {self._node_id}: it describes itself and all brokers, not {resource.name!r}",
                 )
             return [self._broker_entry(each) for each in _selected(BROKER_SETTINGS.values(), wanted)]
+        if resource.type in RESOURCE_TYPES_WITHOUT_SETTINGS and resource.name:
+            return []
         raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
 
     async def alter(

@@ -117,7 +117,8 @@ async def test_the_broker_without_a_number_has_only_what_was_set_for_all(door):
         (TOPIC, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "9", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (16, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -125,6 +126,12 @@ async def test_a_resource_that_cannot_be_described_is_told_why(door, kind, name,
     result = await describe(door, kind, name)
     assert (result.error_code, result.resource_type, result.resource_name) == (code, kind, name)
     assert result.error_message
+
+
+@pytest.mark.parametrize("kind", [16, 32])
+async def test_a_group_and_client_metrics_have_no_settings(door, kind):
+    result = await describe(door, kind, "x")
+    assert (result.error_code, result.configs) == (ErrorCode.NONE, ())
 
 
 @pytest.mark.parametrize("version", range(ALTER.min_version, ALTER.max_version + 1))

@@ -104,11 +104,22 @@ def test_settings_that_do_nothing_may_be_set_to_their_default_and_deleted():
         (topic_resource("bad name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (ConfigResource(ConfigResourceType.BROKER, "9"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ConfigResourceType.BROKER, "one"), ErrorCode.INVALID_REQUEST),
-        (ConfigResource(ConfigResourceType.CLIENT_METRICS, "m"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ConfigResourceType.CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ConfigResourceType.BROKER_LOGGER, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_resource_without_settings_is_refused(resource, code):
     assert refusal(resource, ("retention.ms", SET, "1")).code == code
+
+
+@pytest.mark.parametrize("kind", [ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS])
+def test_a_resource_that_has_no_settings_here_refuses_each_by_name(kind):
+    refused = refusal(
+        ConfigResource(kind, "x"), ("interval.ms", SET, "1"), ("consumer.session.timeout.ms", DELETE, None)
+    )
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert "interval.ms is not supported" in refused.message
+    assert "consumer.session.timeout.ms is not supported" in refused.message
 
 
 @pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
@@ -133,3 +144,25 @@ def test_a_resource_named_twice_is_refused_and_others_are_not():
     assert isinstance(decision.result[TOPIC], ApiError)
     assert decision.result[ALL_BROKERS] is None
     assert len(decision.records) == 1
+
+
+def test_replacing_takes_back_whatever_is_not_named():
+    image = image_of(
+        topic_record("a", 1), ConfigRecord(2, "a", "segment.ms", "6"), ConfigRecord(2, "a", "retention.ms", "5")
+    )
+    request = ResourceAlteration(TOPIC, [Alteration("segment.ms", SET, "7")], replaces_all=True)
+    decision = decide_config_alteration(image, [request], {})
+    assert {record.key: record.value for record in decision.records} == {"segment.ms": "7", "retention.ms": None}
+
+
+def test_all_complaints_about_a_resource_are_made_together():
+    refused = refusal(
+        TOPIC, ("retention.ms", SET, "x"), ("no.such", SET, "1"), ("compression.type", SET, "gzip"), ("other", SET, "")
+    )
+    assert refused.message == (
+        "retention.ms='x' is refused: it must be a whole number of at least -1; "
+        "no.such is not a topic setting: take it out, or find the right name in docs/settings.md; "
+        "compression.type='gzip' is not supported: the broker keeps records as the producer compressed them; "
+        "leave it out or at 'producer'; "
+        "other is not a topic setting: take it out, or find the right name in docs/settings.md"
+    )

@@ -9,10 +9,17 @@ word and refuses a read-only one with INVALID_REQUEST.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.topic_config import validate_topic_setting
-from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, MetadataImage
+from ottla.metadata.image.image import (
+    ALL_BROKERS,
+    RESOURCE_TYPES_WITHOUT_SETTINGS,
+    ConfigResource,
+    ConfigResourceType,
+    MetadataImage,
+)
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode
@@ -106,6 +113,8 @@ def _changes(
         if name and name not in map(str, image.brokers):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
         return _broker_changes(image, request)
+    if kind in RESOURCE_TYPES_WITHOUT_SETTINGS and name:
+        return _collected({}, request, partial(_refuse_unsupported, kind))
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
 
 
@@ -146,6 +155,11 @@ def _broker_changes(image: MetadataImage, request: ResourceAlteration) -> dict[s
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
     return _collected(own, request, new_value)
+
+
+def _refuse_unsupported(kind: ConfigResourceType, alteration: Alteration) -> str | None:
+    what = "groups" if kind == ConfigResourceType.GROUP else "client metrics"
+    raise InvalidSettingError(f"{shortened(alteration.name)} is not supported: {what} have no settings here")
 
 
 def _collected(

@@ -29,6 +29,10 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
+RESOURCE_TYPES_WITHOUT_SETTINGS: Final = frozenset({ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS})
+"""Those whose settings in Kafka belong to what is not served: the new group protocols, and client telemetry."""
+
+
 class ConfigResource(NamedTuple):
     """A topic by name, a broker by its number, or, with the name "", all brokers."""
 
