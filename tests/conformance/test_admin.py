@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager
-from typing import Any
-from uuid import UUID, uuid4
+from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewPartitions as AioNewPartitions
 from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.admin.config_resource import ConfigResource as AioConfigResource
 from aiokafka.admin.config_resource import ConfigResourceType as AioConfigResourceType
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -32,27 +28,7 @@ from kafka.admin import NewTopic as PythonNewTopic
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 from tests.broker_process import BrokerProcess
-
-WAIT_S = 20
-
-
-def fresh_name() -> str:
-    return f"admin-{uuid4().hex[:8]}"
-
-
-def only(futures: dict[Any, Future[Any]]) -> Any:
-    """The result of a request about one thing."""
-    (future,) = futures.values()
-    return future.result(WAIT_S)
-
-
-def refused(request: Callable[[], Any]) -> KafkaError:
-    """The error that a request of one thing is refused with."""
-    with pytest.raises(KafkaException) as raised:
-        request()
-    error = raised.value.args[0]
-    assert isinstance(error, KafkaError)
-    return error
+from tests.conformance.admins import WAIT_S, aio_client, fresh_name, only, refused
 
 
 @pytest.fixture
@@ -65,14 +41,6 @@ def python(broker: BrokerProcess) -> Iterator[KafkaAdminClient]:
     client = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     yield client
     client.close()
-
-
-@asynccontextmanager
-async def aio_client(broker: BrokerProcess) -> AsyncIterator[AIOKafkaAdminClient]:
-    client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    await client.start()
-    yield client
-    await client.close()
 
 
 @pytest.mark.proves(client="confluent-kafka")
