@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from rich.table import Table
 
 from benchmarks.beside_kafka.aims import SECTIONS
 from benchmarks.beside_kafka.brokers import TARGETS
-from benchmarks.beside_kafka.load_generator import LoadError
+from benchmarks.beside_kafka.figures import Figures
 from benchmarks.beside_kafka.picture import draw
-from benchmarks.beside_kafka.plan import GROUPS, steps
+from benchmarks.beside_kafka.plan import GROUPS, Step, steps
 from benchmarks.beside_kafka.report import HEADINGS, Report, cells, markdown, this_machine, versions
 from benchmarks.beside_kafka.run import run
 from tools.peers import PeerUnavailableError, java_class_path, spark_connector_jars
@@ -56,33 +57,59 @@ def show(console: Console, report: Report) -> None:
         console.print(table)
 
 
+def plan(wanted: argparse.Namespace) -> list[Step]:
+    """What was asked for; Kafka and Spark's connector are brought before anything is measured.
+
+    Raises:
+        ValueError: a row or a target is not known, or nothing is left to measure.
+        PeerUnavailableError: a peer cannot be had.
+    """
+    groups = GROUPS if wanted.rows == "all" else tuple(wanted.rows.split(","))
+    targets = [key for key in wanted.targets.split(",") if not (wanted.ottla_only and key.startswith("kafka"))]
+    planned = steps(groups, targets, wanted.rounds)
+    if not planned:
+        raise ValueError("none of these rows concerns one of these targets")
+    if any(step.target.kind == "kafka" for step in planned):
+        java_class_path()
+        if any(step.kind == "spark" for step in planned):
+            spark_connector_jars()
+    return planned
+
+
 def main() -> int:
     """Measure, show, write."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the broker that runs is ended as well
     wanted = arguments()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-    groups = GROUPS if wanted.rows == "all" else tuple(wanted.rows.split(","))
-    targets = [key for key in wanted.targets.split(",") if not wanted.ottla_only or TARGETS[key].kind == "ottla"]
+    made = datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
+
+    def write(figures: Figures, failures: list[str]) -> Report:
+        report = Report(made, wanted.rounds, this_machine(), versions(), figures, tuple(failures))
+        (wanted.output / "bench.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
+        (wanted.output / "bench.md").write_text(markdown(report))
+        return report
+
     try:
-        planned = steps(groups, targets, wanted.rounds)
-        if any(step.target.kind == "kafka" for step in planned):
-            java_class_path()
-            if "spark" in groups:
-                spark_connector_jars()
-        made = datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
-        figures = run(
-            planned, wanted.output, java_class_path, lambda text: console.print(text, markup=False), wanted.scale,
-            fill=not wanted.no_fill,
-        )  # fmt: skip
-    except (ValueError, PeerUnavailableError, LoadError) as reason:
+        planned = plan(wanted)
+    except (ValueError, PeerUnavailableError) as reason:
         print(f"bench: {reason}", file=sys.stderr)
         return 1
-    report = Report(made, wanted.rounds, this_machine(), versions(), figures)
-    (wanted.output / "bench.json").write_text(json.dumps(report.as_json(), indent=1) + "\n")
-    (wanted.output / "bench.md").write_text(markdown(report))
+    figures, failures = run(
+        planned,
+        wanted.output,
+        java_class_path,
+        lambda text: console.print(text, markup=False),
+        wanted.scale,
+        fill=not wanted.no_fill,
+        keep=write,
+    )
+    report = write(figures, failures)
     draw(report, wanted.output / "bench.png")
     show(console, report)
     console.print(f"written: {wanted.output}/bench.json, bench.md, bench.png", markup=False)
-    return 0
+    for failure in failures:
+        print(f"bench: {failure}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -143,14 +143,14 @@ class Comparison:
 
 
 def comparisons(section: Section, figures: Figures) -> Iterator[Comparison]:
-    """The lines of one section, by its rows' order and then as they were measured."""
+    """The lines of one section where Ottla has a figure, by its rows' order and then as they were measured."""
     for row in section.rows:
         for place in figures.places():
             if not place.row.startswith(row):
                 continue
             ottla = figures.median(place.row, place.metric, section.ottla)
             kafka = figures.median(place.row, place.metric, section.kafka)
-            if ottla is None and kafka is None:
+            if ottla is None:
                 continue
             aim = next((each for each in section.aims if each.is_about(place)), None)
             yield Comparison(place, ottla, kafka, aim)

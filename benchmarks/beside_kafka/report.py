@@ -26,6 +26,7 @@ class Report:
     machine: dict[str, Any]
     versions: dict[str, str]
     figures: Figures
+    failures: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """With every comparison worked out, for readers that know nothing of the aims."""
@@ -34,6 +35,7 @@ class Report:
             "rounds": self.rounds,
             "machine": self.machine,
             "versions": self.versions,
+            "failures": list(self.failures),
             "figures": self.figures.as_json(),
             "comparisons": [
                 {
@@ -60,6 +62,7 @@ class Report:
             document["machine"],
             document["versions"],
             Figures.from_json(document["figures"]),
+            tuple(document["failures"]),
         )
 
 
@@ -108,7 +111,9 @@ def markdown(report: Report) -> str:
         + f"; medians of {report.rounds} round{'s' if report.rounds > 1 else ''}. "
         f"{held} of {len(judged)} aims hold."
     )
-    return "\n\n".join([head, *(text for section in SECTIONS if (text := _table(section, report.figures)))]) + "\n"
+    failed = [f"Failed: {failure.splitlines()[0]}" for failure in report.failures]
+    tables = [table for section in SECTIONS if (table := _table(section, report.figures))]
+    return "\n\n".join([head, *failed, *tables]) + "\n"
 
 
 def cells(section: Section, figures: Figures) -> Iterator[tuple[str, ...]]:

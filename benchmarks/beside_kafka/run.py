@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from benchmarks.beside_kafka.figures import Figures
+from benchmarks.beside_kafka.load_generator import LoadError
 from benchmarks.beside_kafka.page_cache import PageCacheFiller
 from benchmarks.beside_kafka.plan import LOAD_GROUPS, Step, remaining_seconds
 from benchmarks.beside_kafka.rows import connections, latency, life, log_size, partitions, requests, spark, throughput
 from benchmarks.beside_kafka.session import Session
 
-SCALING_ROWS: dict[str, Callable[[Session], None]] = {
+OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "spark": spark.measure,
     "partitions": partitions.measure,
     "connections": connections.measure,
     "log-size": log_size.measure,
 }
+
+
+# What a broker or its client can do wrong; anything else is a mistake in these programs.
+FAILURES = (LoadError, RuntimeError, OSError, KafkaException, subprocess.TimeoutExpired)
 
 
 def measure_load(session: Session, groups: frozenset[str]) -> None:
@@ -56,12 +64,14 @@ def run(
     say: Callable[[str], None],
     scale: float = 1.0,
     fill: bool = True,
-) -> Figures:
-    """All steps; what they measured.
+    keep: Callable[[Figures, list[str]], object] = lambda *_: None,
+) -> tuple[Figures, list[str]]:
+    """All steps: what they measured, and what failed.
 
-    One broker is up at a time. What one step wrote is on disk and removed before the next begins.
+    One broker is up at a time. What one step wrote is on disk and removed before the next begins. A step that fails
+    ends there and is told of; the others are run all the same. `keep` is called after each step with what there is.
     """
-    figures, begun = Figures(), time.perf_counter()
+    figures, failures, begun = Figures(), [], time.perf_counter()
     shutil.rmtree(work / "data", ignore_errors=True)
     data = work / "data"
     data.mkdir(parents=True)
@@ -79,9 +89,14 @@ def run(
             say=lambda text: say(f"    {text}"),
             scale=scale,
         )
-        if step.kind == "load":
-            measure_load(session, step.groups)
-        else:
-            SCALING_ROWS[step.kind](session)
+        try:
+            if step.kind == "load":
+                measure_load(session, step.groups)
+            else:
+                OTHER_ROWS[step.kind](session)
+        except FAILURES as reason:
+            failures.append(f"{step}: {type(reason).__name__}: {reason}")
+            say(f"    FAILED: {reason}")
+        keep(figures, failures)
     shutil.rmtree(data)
-    return figures
+    return figures, failures

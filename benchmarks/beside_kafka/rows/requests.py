@@ -20,7 +20,7 @@ def measure(session: Session, broker: Broker) -> None:
         # What is queued when the time is over is sent as well: little of it, as with few in flight it takes long.
         settings = {**ONE_RECORD_A_REQUEST, "max.in.flight": str(in_flight)}
         if in_flight < 100:
-            settings["queue.buffering.max.messages"] = "1000"
+            settings["queue.buffering.max.messages"] = "100"
         used = session.measure_cpu(broker)
         done = load.produce(topic, settings, size=100, seconds=session.seconds(SECONDS))
         rate, cost = done["records"] / done["seconds"], used().total / done["records"] * 1e6

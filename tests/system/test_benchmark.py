@@ -1,0 +1,72 @@
+"""The benchmark works: a run of a few records against Ottla alone gives every figure of the rows it was asked for."""
+
+import pytest
+
+from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
+from benchmarks.beside_kafka.plan import steps
+from benchmarks.beside_kafka.report import Report, markdown
+from benchmarks.beside_kafka.rows import connections, throughput
+from benchmarks.beside_kafka.run import OTHER_ROWS, run
+from benchmarks.beside_kafka.session import Session
+
+ROWS = {
+    "start, new directory",
+    *(f"produce {name}, 1 partition" for _, name, _ in throughput.SIZES),
+    *(f"produce {name}, 12 partitions" for _, name, _ in throughput.SIZES),
+    *(f"consume {name}" for _, name, _ in throughput.SIZES),
+    *(f"one record a request, {name}" for name in ("pipelined", "5 in flight", "1 in flight")),
+    "latency at 1,000/s",
+    "latency at 20,000/s",
+    "memory after the load",
+}
+
+
+def no_kafka() -> str:
+    raise AssertionError("Kafka is not part of this run")
+
+
+def test_a_small_run_gives_every_figure(tmp_path):
+    said: list[str] = []
+    planned = steps(["start", "memory", "produce", "consume", "requests", "latency"], ["ottla-written"], 1)
+    figures, failures = run(planned, tmp_path, no_kafka, said.append, scale=0.0005, fill=False)
+    assert failures == []
+    assert {place.row for place in figures.places()} == ROWS
+    for place in figures.places():
+        value = figures.median(place.row, place.metric, "ottla-written")
+        assert value is not None
+        assert value > 0 or "CPU" in place.metric or place.metric.endswith("s/GB"), place
+    assert "about" in said[0]
+    assert "| consume 10 KB | MB/s |" in markdown(
+        Report("2026-11-21", 1, {"cores": 2, "processor": "", "memory_gb": 1, "kernel": ""}, {}, figures)
+    )
+
+
+def test_many_connections_are_all_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "COUNTS", (200,))
+    (step,) = steps(["connections"], ["ottla"], 1)
+    figures, failures = run([step], tmp_path, no_kafka, lambda _: None, scale=0.1, fill=False)
+    assert failures == []
+    assert figures.median("connections: 200", "requests/s", "ottla") > 0
+
+
+def test_a_step_that_fails_is_told_of_and_the_next_one_runs(tmp_path, monkeypatch):
+    def refuse(session):
+        raise LoadError(f"{session.target.key} is tired")
+
+    monkeypatch.setitem(OTHER_ROWS, "partitions", refuse)
+    started, refused = steps(["partitions", "start"], ["ottla"], 1)
+    figures, failures = run([refused, started], tmp_path, no_kafka, lambda _: None, fill=False)
+    assert failures == [f"{refused}: LoadError: ottla is tired"]
+    assert figures.median("start, new directory", "first answer s", "ottla") > 0
+
+
+def test_a_load_that_fails_says_why(tmp_path, broker):
+    load = LoadGenerator(compiled("load", tmp_path, (librdkafka(),)), broker.bootstrap)
+    with pytest.raises(LoadError, match="produce of nowhere"):
+        load.produce("nowhere", {"message.timeout.ms": "300", "allow.auto.create.topics": "false"}, count=1)
+
+
+def test_a_smaller_session_still_sends_something(tmp_path):
+    session = Session(None, tmp_path, None, no_kafka, lambda: None, print, scale=0.0)
+    assert session.count(1000) == 1
+    assert session.seconds(10.0) == 0.2

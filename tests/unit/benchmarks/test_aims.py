@@ -1,0 +1,96 @@
+"""A ratio is judged by the aim of its row and section, and by nothing when one side is missing."""
+
+import pytest
+
+from benchmarks.beside_kafka.aims import AT_LEAST, AT_MOST, SECTIONS, Aim, comparisons
+from benchmarks.beside_kafka.figures import Figures, Place
+
+WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING = SECTIONS
+
+
+def judged(section, row, metric, **values):
+    figures = Figures()
+    for target, value in values.items():
+        figures.add(row, metric, target.replace("_", "-"), value)
+    return next(comparisons(section, figures))
+
+
+def test_the_median_of_the_rounds_is_compared():
+    figures = Figures()
+    for value in (100.0, 900.0, 160.0):
+        figures.add("produce 1 KB, 1 partition", "MB/s", "ottla-written", value)
+    figures.add("produce 1 KB, 1 partition", "MB/s", "kafka", 100.0)
+    (line,) = comparisons(WRITTEN, figures)
+    assert (line.ottla, line.ratio, line.verdict) == (160.0, 1.6, "ok")
+
+
+def test_the_median_of_two_rounds_lies_between_them():
+    figures = Figures()
+    for value in (100.0, 200.0):
+        figures.add("idle", "PSS MB", "kafka", value)
+    assert figures.median("idle", "PSS MB", "kafka") == 150.0
+
+
+@pytest.mark.parametrize(
+    ("section", "row", "metric", "ottla", "kafka", "aim", "verdict"),
+    [
+        (WRITTEN, "produce 100 B, 12 partitions", "MB/s", 149, 100, "≥ 1.5", "missed"),
+        (WRITTEN, "produce 100 B, 12 partitions", "broker CPU s/GB", 2, 4, "≤ 0.5", "ok"),
+        (WRITTEN, "produce 100 B, 12 partitions", "user s/GB", 2, 4, "", ""),
+        (WRITTEN, "consume 10 KB", "MB/s", 110, 100, "≥ 1.1", "ok"),
+        (WRITTEN, "consume 10 KB", "broker CPU s/GB", 61, 100, "≤ 0.6", "missed"),
+        (WRITTEN, "one record a request, pipelined", "requests/s", 500, 100, "≥ 5", "ok"),
+        (WRITTEN, "one record a request, 5 in flight", "requests/s", 499, 100, "≥ 5", "missed"),
+        (WRITTEN, "one record a request, 1 in flight", "requests/s", 499, 100, "", ""),
+        (WRITTEN, "latency at 20,000/s", "end to end p50 ms", 0.7, 1, "≤ 0.7", "ok"),
+        (WRITTEN, "latency at 1,000/s", "ack p99 ms", 0.31, 1, "≤ 0.3", "missed"),
+        (WRITTEN, "latency at 1,000/s", "ack p99.9 ms", 0.29, 1, "≤ 0.3", "ok"),
+        (WRITTEN, "start, new directory", "first acknowledged record s", 0.2, 2, "≤ 0.1", "ok"),
+        (WRITTEN, "start, new directory", "first answer s", 0.2, 2, "", ""),
+        (WRITTEN, "idle", "PSS MB", 16, 100, "≤ 0.15", "missed"),
+        (WRITTEN, "memory after the load", "peak (VmHWM) MB", 16, 100, "", ""),
+        (ON_DISK, "produce 1 KB, 1 partition", "MB/s", 101, 100, "≥ 1", "ok"),
+        (ON_DISK, "one record a request, 5 in flight", "requests/s", 50, 100, "", ""),
+        (ON_DISK, "latency at 1,000/s", "ack p99.9 ms", 0.2, 1, "≤ 0.1", "missed"),
+        (SAME_PROMISE, "produce 1 KB, 1 partition", "MB/s", 299, 100, "≥ 3", "missed"),
+        (SAME_PROMISE, "one record a request, 5 in flight", "requests/s", 400, 100, "≥ 4", "ok"),
+        (SAME_PROMISE, "latency at 1,000/s", "ack p50 ms", 1, 100, "≤ 0.01", "ok"),
+        (SPARK, "Spark reads 1 KB", "warm rows/s", 199, 100, "≥ 2", "missed"),
+        (SPARK, "Spark reads 1 KB", "first read s", 1, 100, "", ""),
+        (SCALING, "partitions: 10,000", "create s", 1, 100, "", ""),
+    ],
+)
+def test_every_aim_stands_at_its_rows(section, row, metric, ottla, kafka, aim, verdict):
+    line = judged(section, row, metric, **{section.ottla: ottla, section.kafka: kafka})
+    assert (str(line.aim or ""), line.verdict) == (aim, verdict)
+
+
+def test_where_kafka_was_left_out_nothing_is_judged():
+    line = judged(WRITTEN, "idle", "PSS MB", ottla_written=24.0)
+    assert (line.ratio, line.verdict) == (None, "")
+
+
+def test_a_figure_of_zero_has_no_ratio():
+    line = judged(WRITTEN, "idle", "CPU % of a core", ottla_written=1.0, kafka=0.0)
+    assert line.ratio is None
+
+
+def test_rows_of_another_section_are_not_shown():
+    figures = Figures()
+    figures.add("consume 1 KB", "MB/s", "ottla", 1.0)
+    figures.add("consume 1 KB", "MB/s", "kafka", 1.0)
+    assert list(comparisons(ON_DISK, figures)) == []
+
+
+def test_an_aim_holds_at_its_limit():
+    assert Aim("x", "y", AT_LEAST, 1.5).holds(1.5)
+    assert Aim("x", "y", AT_MOST, 0.5).holds(0.5)
+
+
+def test_figures_survive_json():
+    figures = Figures()
+    figures.add("idle", "PSS MB", "kafka", 369.0)
+    figures.add("idle", "PSS MB", "kafka", 371.0)
+    again = Figures.from_json(figures.as_json())
+    assert again == figures
+    assert list(again.places()) == [Place("idle", "PSS MB")]

@@ -1,0 +1,31 @@
+"""What /proc says is read as proc(5) has it."""
+
+import os
+
+import pytest
+
+from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_from_stat, cpu_seconds, kilobytes_of, pss_mb
+
+STAT = "4242 (a (strange) name) S 1 4242 4242 0 -1 4194560 100 200 3 4 1500 250 30 7 20 0 12 0 99 1 2 3"
+
+
+def test_user_and_system_include_children_that_ended():
+    assert cpu_from_stat(STAT, 100) == CpuSeconds(15.3, 2.57)
+
+
+def test_cpu_times_are_subtracted_and_added_by_kind():
+    later, earlier = CpuSeconds(15.0, 2.5), CpuSeconds(5.0, 0.5)
+    assert later - earlier == CpuSeconds(10.0, 2.0)
+    assert earlier + earlier == CpuSeconds(10.0, 1.0)
+    assert later.total == 17.5
+
+
+def test_a_line_is_found_by_its_whole_name():
+    assert kilobytes_of("SwapPss:  1 kB\nPss_Anon:  7 kB\nPss:     1234 kB\n", "Pss") == 1234
+    with pytest.raises(ValueError, match="no Pss line"):
+        kilobytes_of("Rss: 1 kB\n", "Pss")
+
+
+def test_this_process_has_used_something():
+    assert cpu_seconds(os.getpid()).total > 0
+    assert pss_mb(os.getpid()) > 1
