@@ -5,7 +5,6 @@ round    load . . . moment --> crash --> start at once --> both producers acknow
 end      producers decided, members at the end, all read back --> checker
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from chaos.checker import Violation, check
 from chaos.crash import Crash, start_and_die
 from chaos.final_state import read_final_state
 from chaos.history import Outcome
-from chaos.members import AiokafkaMember, ConfluentMember, GroupMember
+from chaos.members import AiokafkaMember, ConfluentMember, GroupMember, wait_for_members
 from chaos.moments import Moment, wait_for
 from chaos.producers import AiokafkaProducer, ConfluentProducer
 from chaos.recorder import Recorder
@@ -111,7 +110,7 @@ def run_chapter(
         topics.settle()
         final = read_final_state(broker.bootstrap, PARTITIONS)
         ends = {partition: len(records) for partition, records in final.records.items()}
-        _wait_for_members(members, ends)
+        wait_for_members(members, ends)
         for member in members:
             member.stop()
         result.violations = check(recorder.history, final)
@@ -131,14 +130,3 @@ def run_chapter(
     finally:
         broker.kill()
     return result
-
-
-def _wait_for_members(members: list[GroupMember], ends: dict[tuple[str, int], int]) -> None:
-    """Wait until each group was given everything; who is not there in time is left to the checker."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if all(member.positions.get(partition, 0) >= end for member in members for partition, end in ends.items()):
-            return
-        for member in members:
-            member.require_sound()
-        time.sleep(0.05)

@@ -1,7 +1,10 @@
 """Members of consumer groups that read, commit, and now and then begin anew, from two client libraries."""
 
 import asyncio
+import time
 from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
@@ -12,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from chaos.history import Commit, Delivery, Partition
 from chaos.payload import read_value
 from chaos.recorder import Recorder
-from chaos.worker import Worker
+from chaos.worker import PATIENCE_S, Worker
 
 COMMIT_EVERY_RECORDS = 20
 POLL_S = 0.05
@@ -171,7 +174,9 @@ class AiokafkaMember(GroupMember, ConsumerRebalanceListener):
                         self.delivered((partition.topic, partition.partition), record.offset, record.value)
                 await self._commit(consumer)
         finally:
-            await consumer.stop()
+            # A fetch that waits to be tried again makes aiokafka's own stop end like this.
+            with suppress(asyncio.CancelledError):
+                await consumer.stop()
 
     async def _commit(self, consumer: AIOKafkaConsumer) -> None:
         commits = self.commits_due()
@@ -190,3 +195,14 @@ class AiokafkaMember(GroupMember, ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: list[AiokafkaPartition]) -> None:
         """Ours from now on."""
         self.assigned([(each.topic, each.partition) for each in assigned])
+
+
+def wait_for_members(members: Sequence[GroupMember], ends: dict[Partition, int]) -> None:
+    """Wait until each group was given everything; who is not there in time is left to the checker."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if all(member.positions.get(partition, 0) >= end for member in members for partition, end in ends.items()):
+            return
+        for member in members:
+            member.require_sound()
+        time.sleep(POLL_S)

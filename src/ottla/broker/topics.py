@@ -1,6 +1,6 @@
 """What a broker can do about topics, whoever asks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from ottla.broker.internal_topics import new_internal_topic
@@ -23,11 +23,15 @@ class TopicService:
     Every method raises ApiError NOT_CONTROLLER or KAFKA_STORAGE_ERROR when nothing could be decided.
     """
 
-    __slots__ = ("_controller", "_settings")
+    __slots__ = ("_controller", "_require_writable", "_settings")
 
-    def __init__(self, controller: Controller, settings: BrokerSettings) -> None:
+    def __init__(
+        self, controller: Controller, settings: BrokerSettings, require_writable: Callable[[], None] = lambda: None
+    ) -> None:
+        """`require_writable` raises ApiError KAFKA_STORAGE_ERROR while no partition can be made here."""
         self._controller = controller
         self._settings = settings
+        self._require_writable = require_writable
 
     @property
     def image(self) -> MetadataImage:
@@ -38,6 +42,7 @@ class TopicService:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; the outcome of each by its name."""
+        self._require_writable()
         return await self._controller.create_topics(topics, validate_only=validate_only)
 
     async def delete(self, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
@@ -48,6 +53,7 @@ class TopicService:
         self, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, Outcome[int]]:
         """Add partitions to topics; the outcome of each, its new partition count, by its name."""
+        self._require_writable()
         return await self._controller.create_partitions(requests, validate_only=validate_only)
 
     async def elect_leaders(
@@ -74,6 +80,7 @@ class TopicService:
                 outcomes[name] = _unknown(name)
             else:
                 wanted.append(internal or NewTopic(name))
+        self._require_writable()
         created = await self._controller.create_topics(wanted)
         for name, outcome in created.items():
             if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -14,6 +14,7 @@ from ottla.coordination.shard_timers import ShardTimers
 from ottla.model.error_code import ErrorCode
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import Partition
+from ottla.runtime.log_throttle import LogThrottle
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class ShardRunner:
     Belongs to the event loop; never blocks.
     """
 
-    __slots__ = ("_environment", "_log", "_new_shard", "_shard", "_timers", "partition", "state")
+    __slots__ = ("_environment", "_log", "_new_shard", "_shard", "_throttled", "_timers", "partition", "state")
 
     def __init__(
         self, partition: Partition, new_shard: Callable[[], CoordinatorShard], environment: Environment
@@ -46,6 +47,7 @@ class ShardRunner:
         self._new_shard = new_shard
         self._environment = environment
         self._timers = ShardTimers(environment.timer, self._on_timer)
+        self._throttled = LogThrottle(logger, environment.clock, lines_max=2, window_ms=60_000)
         self._shard = new_shard()
         self._log = self._open_log()
 
@@ -118,7 +120,7 @@ class ShardRunner:
         self.step(lambda shard, now_ms: shard.handle_timer(now_ms, key))
 
     def _on_append_failure(self, ack: AppendAck) -> None:
-        logger.error(
+        self._throttled.warning(
             "an append to %s failed (%s: %s); it is loaded again",
             self.partition.topic_partition,
             ack.error.name,

@@ -21,6 +21,7 @@ class Housekeeping:
         self._timer = timer
         self._tasks = tasks
         self._scheduled: dict[str, TimerTask] = {}
+        self._said: dict[str, str] = {}
         self._work: dict[str, tuple[int, Work]] = {
             "retention": (settings.integer("log.retention.check.interval.ms"), logs.apply_retention),
             "checkpoint recovery points": (
@@ -57,8 +58,11 @@ class Housekeeping:
     async def _run(self, name: str) -> None:
         try:
             await self._work[name][1]()
+            self._said.pop(name, None)
         except OSError as error:
-            logger.warning("could not %s: %s", name, error)
+            if self._said.get(name) != str(error):
+                self._said[name] = str(error)
+                logger.warning("could not %s: %s; this is tried again and not said again", name, error)
         finally:
             if name in self._scheduled:
                 self._schedule(name)

@@ -107,7 +107,7 @@ class Server:
             produce_deadlines=Deadlines(doors.clock, doors.timer),
             fetch_purgatory=self._fetch_purgatory,
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
-            topics=TopicService(self._controller, settings),
+            topics=TopicService(self._controller, settings, self._logs.require_online),
             configs=self._configs,
             cluster=ClusterView(settings, lambda: self._controller.image),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),

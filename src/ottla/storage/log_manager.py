@@ -99,6 +99,11 @@ class LogManager:
         """Whether `resume` may bring the directory back: it is full or may not be written, and nothing was lost."""
         return self._writer.failure_can_pass
 
+    def require_online(self) -> None:
+        """Raise ApiError KAFKA_STORAGE_ERROR while the directory cannot be written."""
+        if self._writer.failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {self._writer.failure}")
+
     def log(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition, or None."""
         return self._logs.get(topic_partition)
@@ -139,7 +144,7 @@ class LogManager:
         """
         log = self._logs.get(topic_partition)
         if log is None:
-            self._require_online()
+            self.require_online()
             directory = f"{self.path}/{topic_partition}"
             loader = self._loader(topic_partition, directory, config)
             try:
@@ -302,10 +307,6 @@ class LogManager:
         except InvalidInputError as error:
             logger.warning("%s is not used: %s", path, error)
             return UNKNOWN_TOPIC_ID
-
-    def _require_online(self) -> None:
-        if self._writer.failure is not None:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {self._writer.failure}")
 
     def _fail(self, error: OSError) -> None:
         if self.on_failure is not None:
