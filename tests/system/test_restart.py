@@ -109,3 +109,16 @@ def test_a_group_goes_on_from_its_commit_after_a_kill(new_broker: NewBroker) -> 
     assert message is not None
     assert message.value() == b"40"
     consumer.close()
+
+
+def test_a_log_that_lost_its_topic_id_is_kept(new_broker: NewBroker) -> None:
+    broker = new_broker().start()
+    create(broker, "orders")
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("orders", value=b"1")
+    assert producer.flush(20) == 0
+    broker.kill()
+    (broker.data_dir / "orders-0" / "partition.metadata").write_bytes(b"")
+
+    broker.start()
+    assert values_of(broker, "orders") == [b"1"]

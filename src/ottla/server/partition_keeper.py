@@ -23,7 +23,7 @@ from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_manager import LogManager
+from ottla.storage.log_manager import UNKNOWN_TOPIC_ID, LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +122,9 @@ class PartitionKeeper:
 
     async def _log(self, topic: TopicImage, topic_partition: TopicPartition, config: LogConfig) -> Log:
         log = self._logs.log(topic_partition)
+        if log is not None and log.topic_id == UNKNOWN_TOPIC_ID:
+            logger.warning("%s does not say which topic it belongs to; it is taken for %s's", log.directory, topic.name)
+            return await self._logs.create_log(topic_partition, topic.topic_id, config)
         if log is not None and log.topic_id != topic.topic_id:
             logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
             await self._logs.delete_log(topic_partition)

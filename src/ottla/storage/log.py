@@ -21,6 +21,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
 from ottla.storage.append_checks import check_appendable
 from ottla.storage.batch_scan import CorruptSegmentError
+from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.log_io import SYNC, WRITTEN
@@ -29,6 +30,7 @@ from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_segments import LogEnd, LogSegments
 from ottla.storage.log_state import LogState
+from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.pending_append import OnStage, PendingAppend, Signal, completion
 from ottla.storage.producer_snapshots import ProducerSnapshots
 from ottla.storage.retention import count_expired
@@ -49,6 +51,7 @@ class Log:
     __slots__ = (
         "_appender",
         "_closed",
+        "_identity_is_durable",
         "_resources",
         "_segments",
         "config",
@@ -71,7 +74,10 @@ class Log:
         config: LogConfig,
         resources: LogResources,
         state: LogState,
+        *,
+        identity_is_durable: bool = True,
     ) -> None:
+        """`identity_is_durable`: whether a power cut leaves the file with the topic id; not yet that of a new log."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.directory = directory
@@ -79,6 +85,7 @@ class Log:
         self.on_progress: Callable[[Log], None] | None = None
         self._resources = resources
         self._closed = False
+        self._identity_is_durable = identity_is_durable
         self._adopt(state)
 
     def _adopt(self, state: LogState) -> None:
@@ -155,6 +162,8 @@ class Log:
             self._roll(now_ms)
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
+        if sync and not self._identity_is_durable:
+            self._make_identity_durable()
         appender = self._appender
         token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
@@ -206,6 +215,14 @@ class Log:
         segment = LogSegment(self.directory, end_offset)
         self._segments.append(segment)
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms)
+
+    def _make_identity_durable(self) -> None:
+        """Have the thread sync the file before it reports the first records as synced: files go by their handles."""
+        writer = self._resources.writer
+        handle = writer.create(f"{self.directory}/{PARTITION_METADATA}")
+        writer.append(handle, 0, format_partition_metadata(self.topic_id), None, SYNC)
+        writer.close_handle(handle)
+        self._identity_is_durable = True
 
     def take_snapshot(self) -> None:
         """Write down the producers as they are now, so that a later start need not find them in the log."""

@@ -153,7 +153,9 @@ class LogManager:
             except OSError as error:
                 self._writer.fail("open", error)
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {directory}: {error}") from error
-            log = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
+            log = Log(
+                topic_partition, topic_id, directory, config, self._resources, found.state, identity_is_durable=False
+            )
             self._logs[topic_partition] = log
         elif log.topic_id == UNKNOWN_TOPIC_ID:
             path = f"{log.directory}/{PARTITION_METADATA}"
@@ -286,6 +288,8 @@ class LogManager:
         checkpoints = self._checkpoints.of(topic_partition)
         found = self._loader(topic_partition, directory, config).load(checkpoints)
         topic_id = self._read_topic_id(directory)
+        if topic_id != UNKNOWN_TOPIC_ID and not self._directory.was_clean:
+            self._disk.sync_file(f"{directory}/{PARTITION_METADATA}")
         self._logs[topic_partition] = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
         return found
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.log_config import LogConfig
-from tests.unit.storage.data_directory import ORDERS, batch, batches_in, bytes_of, opened
+from tests.unit.storage.data_directory import ORDERS, TOPIC_ID, batch, batches_in, bytes_of, opened
 from tests.unit.storage.lossy_log_io import LossyLogIo
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
@@ -53,6 +54,7 @@ def test_what_was_synced_survives_a_power_cut_at_any_moment(
         for _ in range(5):
             await asyncio.sleep(0)
         shutil.copytree(path / "before", path / "after")
+        (path / "after" / str(ORDERS) / PARTITION_METADATA).write_bytes(b"")
         io.crash_image(
             path / "after" / str(ORDERS),
             lambda: data.draw(st.booleans()),
@@ -62,6 +64,8 @@ def test_what_was_synced_survives_a_power_cut_at_any_moment(
 
     async def look() -> None:
         async with opened(path / "after") as directory:
+            loaded = directory.manager.log(ORDERS)
+            assert not acknowledged or loaded.topic_id == TOPIC_ID
             log = await directory.log(CONFIG)
             assert log.log_start_offset == 0
             assert log.log_end_offset >= acknowledged
