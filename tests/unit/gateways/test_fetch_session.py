@@ -3,7 +3,13 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.fetch import PartitionRead
-from ottla.gateways.kafka.fetch_session import FetchSession, FetchSessionCache, PartitionKey, SessionPartition
+from ottla.gateways.kafka.fetch_session import (
+    SESSION_PARTITIONS_MAX,
+    FetchSession,
+    FetchSessionCache,
+    PartitionKey,
+    SessionPartition,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.protocol.message import ZERO_UUID
@@ -105,6 +111,16 @@ def test_a_session_that_grows_beyond_the_limit_is_closed_and_its_client_begins_a
         sessions.update(growing, partitions(91), iter(()))
     assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (small.session_id in sessions, growing.session_id in sessions, sessions.cost) == (True, False, 10)
+
+
+def test_one_session_cannot_make_every_small_request_look_at_any_number_of_partitions():
+    sessions = cache(cost_max=10**6)
+    assert sessions.create(partitions(SESSION_PARTITIONS_MAX + 1), uses_topic_ids=False) is None
+    session = new_session(sessions, SESSION_PARTITIONS_MAX)
+    with pytest.raises(ApiError) as caught:
+        sessions.update(session, partitions(1, "other"), iter(()))
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.cost) == (0, 0)
 
 
 def test_very_long_names_count_for_more_than_one_partition():

@@ -100,7 +100,8 @@ def _partitions(
     if request.session_epoch != FINAL_EPOCH and request.topics:
         new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids)
     if new_session is None:
-        return None, [(key, SessionPartition(partition)) for key, partition in _requested(request)]
+        # A partition that is named twice is read once, as the last entry says; a session does the same.
+        return None, [(key, SessionPartition(partition)) for key, partition in dict(_requested(request)).items()]
     return new_session, tuple(new_session.partitions.items())
 
 

@@ -25,6 +25,9 @@ FINAL_EPOCH: Final = -1
 PARTITIONS_MAX: Final = 250_000
 """Partitions that all sessions remember together, about 600 bytes each; a thousand consumers of 250 each."""
 
+SESSION_PARTITIONS_MAX: Final = 16_384
+"""Partitions of one session. Each request of a few bytes looks at all of them; who reads more names them each time."""
+
 NAME_CHARACTERS_MAX: Final = 512
 """A client may name topics that are not there, and not even could be; so much of a name is in the price of one."""
 
@@ -149,6 +152,8 @@ class FetchSessionCache:
             session_id = 1 + self._rng.randbelow(2**31 - 1)
         session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         session.update(partitions, iter(()))
+        if session.cost > SESSION_PARTITIONS_MAX:
+            return None
         while self.cost + session.cost > self._cost_max:
             if not self._evict(now_ms):
                 return None
@@ -187,7 +192,8 @@ class FetchSessionCache:
         before = session.cost
         session.update(changed, forgotten)
         self.cost += session.cost - before
-        if self.cost > self._cost_max and session.cost > before:
+        is_too_much = self.cost > self._cost_max or session.cost > SESSION_PARTITIONS_MAX
+        if is_too_much and session.cost > before:
             self.close(session.session_id)
             raise ApiError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "fetch sessions hold more partitions than there is room for"
