@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import Client
-from tests.conformance.clients.known import CLIENTS
+from tests.conformance.clients.known import WITH_CODECS
 from tests.conformance.proof_table import Outcome, Proof, as_json, as_markdown, claims
 from tools.peers import PeerUnavailableError
 
@@ -34,7 +34,7 @@ def client_named(group_broker: BrokerProcess) -> Iterator[Callable[[str], Client
     def named(name: str) -> Client:
         if name not in opened:
             try:
-                opened[name] = CLIENTS[name](group_broker)
+                opened[name] = WITH_CODECS[name](group_broker)
             except PeerUnavailableError as reason:
                 pytest.skip(str(reason))
         return opened[name]

@@ -1,153 +1,25 @@
-"""What one client library writes, each of the others reads; and the files hold what an independent codec reads."""
+"""What is particular to writing and reading: files that others can read, records that are refused, waiting for more."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka import TopicPartition as AioTopicPartition
 from aiokafka.record.default_records import DefaultRecordBatch
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
-from kafka import KafkaConsumer, KafkaProducer
-from kafka import TopicPartition as PythonTopicPartition
 
 from tests.broker_process import BrokerProcess
+from tests.conformance.clients.confluent import ConfluentClient
+from tests.conformance.clients.face import Record
 from tests.conformance.topics import new_topic
 
-Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]], int]
-"""Offset, key, value, headers, timestamp in milliseconds."""
-
 RECORDS = [
-    (b"key-1", b"value-1", [("trace", b"abc"), ("trace", b"def")], 1_700_000_000_001),
-    (b"key-2", None, [], 1_700_000_000_002),
-    (None, b"value-3", [], 1_700_000_000_003),
-    (b"", b"", [("empty", b"")], 1_700_000_000_004),
-    (b"key-5", bytes(range(256)) * 40, [], 1_700_000_000_005),
+    Record(0, b"key-1", b"value-1", (("trace", b"abc"), ("trace", b"def"))),
+    Record(0, b"key-2", None),
+    Record(0, None, b"value-3", (), 1_700_000_000_003),
+    Record(0, b"", b"", (("empty", b""),)),
 ]
-EXPECTED: list[Record] = [
-    (offset, key, value, headers, timestamp) for offset, (key, value, headers, timestamp) in enumerate(RECORDS)
-]
-
-
-async def write_confluent(bootstrap: str, topic: str, codec: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
-    errors = []
-    for key, value, headers, timestamp in RECORDS:
-        producer.produce(
-            topic,
-            key=key,
-            value=value,
-            headers=headers,
-            timestamp=timestamp,
-            partition=0,
-            on_delivery=lambda error, _: errors.append(error) if error else None,
-        )
-    assert producer.flush(20) == 0
-    assert errors == []
-
-
-async def write_kafka_python(bootstrap: str, topic: str, codec: str) -> None:
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=50
-    )
-    futures = [
-        producer.send(topic, key=key, value=value, headers=headers, timestamp_ms=timestamp, partition=0)
-        for key, value, headers, timestamp in RECORDS
-    ]
-    producer.flush(20)
-    assert [future.get(10).offset for future in futures] == [0, 1, 2, 3, 4]
-    producer.close()
-
-
-async def write_aiokafka(bootstrap: str, topic: str, codec: str) -> None:
-    producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap,
-        compression_type=None if codec == "none" else codec,
-        linger_ms=50,
-        enable_idempotence=True,
-    )
-    await producer.start()
-    try:
-        futures = [
-            await producer.send(topic, key=key, value=value, headers=headers, timestamp_ms=timestamp, partition=0)
-            for key, value, headers, timestamp in RECORDS
-        ]
-        assert [(await future).offset for future in futures] == [0, 1, 2, 3, 4]
-    finally:
-        await producer.stop()
-
-
-async def read_confluent(bootstrap: str, topic: str, count: int) -> list[Record]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
-    consumer.assign([ConfluentTopicPartition(topic, 0, OFFSET_BEGINNING)])
-    records: list[Record] = []
-    while len(records) < count:
-        message = consumer.poll(20)
-        assert message is not None, f"only {len(records)} of {count} records came"
-        if message.error():
-            raise KafkaException(message.error())
-        headers = [(name, value) for name, value in message.headers() or []]
-        records.append((message.offset(), message.key(), message.value(), headers, message.timestamp()[1]))
-    consumer.close()
-    return records
-
-
-async def read_kafka_python(bootstrap: str, topic: str, count: int) -> list[Record]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=20_000, enable_auto_commit=False)
-    partition = PythonTopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek_to_beginning(partition)
-    records: list[Record] = []
-    for message in consumer:
-        records.append((message.offset, message.key, message.value, list(message.headers), message.timestamp))
-        if len(records) == count:
-            break
-    consumer.close()
-    return records
-
-
-async def read_aiokafka(bootstrap: str, topic: str, count: int) -> list[Record]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-    await consumer.start()
-    try:
-        partition = AioTopicPartition(topic, 0)
-        consumer.assign([partition])
-        await consumer.seek_to_beginning(partition)
-        records: list[Record] = []
-        while len(records) < count:
-            message = await consumer.getone()
-            records.append((message.offset, message.key, message.value, list(message.headers), message.timestamp))
-        return records
-    finally:
-        await consumer.stop()
-
-
-WRITERS = {"confluent-kafka": write_confluent, "kafka-python": write_kafka_python, "aiokafka": write_aiokafka}
-READERS = {"confluent-kafka": read_confluent, "kafka-python": read_kafka_python, "aiokafka": read_aiokafka}
-CODECS_OF = {
-    "confluent-kafka": ["none", "gzip", "snappy", "lz4", "zstd"],
-    "kafka-python": ["none", "gzip"],
-    "aiokafka": ["none", "gzip"],
-}
-"""The Python clients bring gzip; for other codecs they need packages that nobody here installs."""
-
-
-@pytest.mark.parametrize(
-    ("writer", "codec"),
-    [
-        pytest.param(writer, codec, marks=pytest.mark.proves(client=writer, feature=f"codec {codec}"))
-        for writer, codecs in CODECS_OF.items()
-        for codec in codecs
-    ],
-)
-async def test_what_one_client_writes_the_others_read(broker: BrokerProcess, writer: str, codec: str) -> None:
-    topic = new_topic(broker)
-    await WRITERS[writer](broker.bootstrap, topic, codec)
-    for reader, read in READERS.items():
-        if codec in CODECS_OF[reader]:
-            assert await read(broker.bootstrap, topic, len(RECORDS)) == EXPECTED, reader
 
 
 def batches_of(log: bytes) -> list[bytes]:
@@ -165,36 +37,16 @@ def segment_of(broker: BrokerProcess, topic: str) -> bytes:
     return Path(broker.data_dir, f"{topic}-0", "00000000000000000000.log").read_bytes()
 
 
-async def test_the_segment_file_holds_the_records_for_an_independent_codec(broker: BrokerProcess) -> None:
+def test_the_segment_file_holds_the_records_for_an_independent_codec(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
-    await write_confluent(broker.bootstrap, topic, "gzip")
+    ConfluentClient(broker).produce(topic, RECORDS, codec="gzip")
     log = segment_of(broker, topic)
     found = []
     for batch in batches_of(log):
         decoded = DefaultRecordBatch(bytearray(batch))
         assert decoded.validate_crc()
-        found += [(r.offset, r.key, r.value, list(r.headers), r.timestamp) for r in decoded]
-    assert found == EXPECTED
-
-
-@pytest.mark.parametrize("acks", ["0", "1", "all"])
-@pytest.mark.proves(client="confluent-kafka", feature="acks 0, 1, all")
-def test_each_kind_of_acknowledgement_stores_the_records(broker: BrokerProcess, acks: str) -> None:
-    topic = new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks})
-    for number in range(1000):
-        producer.produce(topic, value=str(number), partition=0)
-    assert producer.flush(20) == 0
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
-    consumer.assign([ConfluentTopicPartition(topic, 0, OFFSET_BEGINNING)])
-    values: list[int] = []
-    while len(values) < 1000:
-        message = consumer.poll(20)
-        assert message is not None
-        assert message.error() is None
-        values.append(int(message.value()))
-    consumer.close()
-    assert values == list(range(1000))
+        found += [Record(0, r.key, r.value, tuple(r.headers), r.timestamp, r.offset) for r in decoded]
+    assert found == [record._replace(offset=at) for at, record in enumerate(RECORDS)]
 
 
 @pytest.mark.proves(client="confluent-kafka", feature="too large a record is refused")
@@ -227,28 +79,6 @@ def test_a_consumer_waits_for_records_that_come_later(broker: BrokerProcess) -> 
     message = consumer.poll(5)
     assert message is not None
     assert message.value() == b"late"
-    consumer.close()
-
-
-@pytest.mark.proves(client="confluent-kafka", feature="offsets for times")
-def test_offsets_are_found_by_time_and_at_both_ends(broker: BrokerProcess) -> None:
-    topic = new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    start = 1_700_000_000_000
-    for number in range(100):
-        producer.produce(topic, value=b"x", timestamp=start + number * 1000, partition=0)
-    producer.flush(20)
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
-    partition = ConfluentTopicPartition(topic, 0)
-    assert consumer.get_watermark_offsets(partition, timeout=10) == (0, 100)
-
-    def offset_at(timestamp: int) -> int:
-        return consumer.offsets_for_times([ConfluentTopicPartition(topic, 0, timestamp)], timeout=10)[0].offset
-
-    assert offset_at(start) == 0
-    assert offset_at(start + 41_001) == 42
-    assert offset_at(start + 99_000) == 99
-    assert offset_at(start + 99_001) == -1
     consumer.close()
 
 

@@ -12,7 +12,7 @@ from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.clients.face import Client
 from tests.conformance.clients.kafka_python import PythonClient
 from tests.conformance.clients.ottla import OttlaClient
-from tests.conformance.clients.peer_programs import FranzGoClient, KafkajsClient
+from tests.conformance.clients.peer_programs import FranzGoClient, JavaCodecClient, KafkajsClient
 
 CLIENTS: dict[str, Callable[[BrokerProcess], Client]] = {
     "confluent-kafka": ConfluentClient,
@@ -22,7 +22,9 @@ CLIENTS: dict[str, Callable[[BrokerProcess], Client]] = {
     "kafkajs": KafkajsClient,
     "Ottla client": OttlaClient,
 }
-PEERS = ("franz-go", "kafkajs")
+WITH_CODECS: dict[str, Callable[[BrokerProcess], Client]] = {**CLIENTS, "Java client": JavaCodecClient}
+"""Those that write and read records in each codec."""
+PEERS = ("franz-go", "kafkajs", "Java client")
 """Those that are brought here for the tests only."""
 
 

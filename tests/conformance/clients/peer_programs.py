@@ -1,4 +1,4 @@
-"""franz-go and kafkajs: the programs that drive them, built once under `.peers/`."""
+"""franz-go, kafkajs and the Java client: the programs that drive them, built once under `.peers/`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.program import ProgramClient
-from tools.peers import PEERS, PeerUnavailableError
+from tools.peers import PEERS, PeerUnavailableError, java_class_path
 
 SOURCES = Path(__file__).resolve().parent.parent
 BUILD_WITHIN_S = 300
@@ -83,4 +83,17 @@ class KafkajsClient(ProgramClient):
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.command = ("node", str(kafkajs_program()))
+        super().__init__(broker)
+
+
+class JavaCodecClient(ProgramClient):
+    """Kafka's Java client, as far as writing and reading in each codec go; the rest of it is tested in `java/`."""
+
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    assignors = ()
+    has_static_membership = False
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        source = SOURCES / "java_codecs" / "CodecProgram.java"
+        self.command = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", java_class_path(), str(source))
         super().__init__(broker)

@@ -3,7 +3,7 @@
 
 const { CompressionCodecs, CompressionTypes } = require('kafkajs')
 const snappy = require('kafkajs-snappy')
-const lz4 = require('lz4js')
+const lz4 = require('lz4-napi')
 const { ZstdCodec } = require('zstd-codec')
 
 exports.codecs = {
@@ -15,14 +15,15 @@ exports.codecs = {
 }
 
 exports.installCodecs = async () => {
-  const simple = await new Promise((resolve) => ZstdCodec.run((zstd) => resolve(new zstd.Simple())))
+  // Its simple form reads only frames that say how long their content is, which a client that streams cannot know.
+  const zstd = await new Promise((resolve) => ZstdCodec.run((codec) => resolve(new codec.Streaming())))
   CompressionCodecs[CompressionTypes.Snappy] = snappy
   CompressionCodecs[CompressionTypes.LZ4] = () => ({
-    compress: async (encoder) => Buffer.from(lz4.compress(encoder.buffer)),
-    decompress: async (buffer) => Buffer.from(lz4.decompress(buffer)),
+    compress: (encoder) => lz4.compressFrame(encoder.buffer),
+    decompress: (buffer) => lz4.decompressFrame(buffer),
   })
   CompressionCodecs[CompressionTypes.ZSTD] = () => ({
-    compress: async (encoder) => Buffer.from(simple.compress(encoder.buffer)),
-    decompress: async (buffer) => Buffer.from(simple.decompress(buffer)),
+    compress: async (encoder) => Buffer.from(zstd.compress(encoder.buffer)),
+    decompress: async (buffer) => Buffer.from(zstd.decompress(buffer)),
   })
 }
