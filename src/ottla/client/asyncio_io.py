@@ -13,7 +13,7 @@ from ottla.client.frame_reader import FrameReader
 from ottla.client.handshake import Handshake
 from ottla.client.io import R
 from ottla.client.options import ClientOptions
-from ottla.client.unreachable import lost, unreachable
+from ottla.client.unreachable import lost, not_a_broker, unreachable
 from ottla.client.version_table import VersionTable
 from ottla.model.errors import InvalidInputError
 from ottla.protocol import frame as wire
@@ -169,7 +169,10 @@ class AsyncioIo:
         except (OSError, TimeoutError) as error:
             raise unreachable(address, error) from error
         try:
-            await connection.agree_on_versions(options.request_timeout_ms)
+            await connection.agree_on_versions(options.handshake_timeout_ms)
+        except (ConnectionLostError, RequestTimedOutError) as error:
+            connection.close()
+            raise not_a_broker(address, error) from error
         except BaseException:
             connection.close()
             raise

@@ -8,13 +8,13 @@ from typing import Any, TypeVar, cast
 
 from ottla.client.address import Address
 from ottla.client.correlation import Correlation
-from ottla.client.errors import ClientError, ProtocolViolationError, RequestTimedOutError
+from ottla.client.errors import ClientError, ConnectionLostError, ProtocolViolationError, RequestTimedOutError
 from ottla.client.frame_reader import FrameReader
 from ottla.client.handshake import Handshake
 from ottla.client.io import R
 from ottla.client.options import ClientOptions
 from ottla.client.retry import Deadline
-from ottla.client.unreachable import lost, unreachable
+from ottla.client.unreachable import lost, not_a_broker, unreachable
 from ottla.client.version_table import VersionTable
 from ottla.model.errors import InvalidInputError
 from ottla.protocol import frame as wire
@@ -137,7 +137,10 @@ class BlockingIo:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = BlockingConnection(address, options, self.clock, sock)
         try:
-            connection.agree_on_versions(options.request_timeout_ms)
+            connection.agree_on_versions(options.handshake_timeout_ms)
+        except (ConnectionLostError, RequestTimedOutError) as error:
+            connection.close()
+            raise not_a_broker(address, error) from error
         except BaseException:
             connection.close()
             raise

@@ -6,6 +6,7 @@ from ottla.model.lazy_dataclass import dataclass
 
 _AT_LEAST_ONE = (
     "connect_timeout_ms",
+    "handshake_timeout_ms",
     "request_timeout_ms",
     "api_timeout_ms",
     "response_bytes_max",
@@ -24,6 +25,8 @@ class ClientOptions:
     client_id: str = "ottla"
     connect_timeout_ms: int = 5_000
     """How long one TCP connection may take to be made."""
+    handshake_timeout_ms: int = 10_000
+    """How long the first answer on a new connection may take; a peer that takes longer is not taken for a broker."""
     request_timeout_ms: int = 30_000
     """How long a broker may take over one request; what it may wait by request is added to it."""
     api_timeout_ms: int = 60_000

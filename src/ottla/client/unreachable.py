@@ -4,12 +4,26 @@ import errno
 import socket
 
 from ottla.client.address import Address
-from ottla.client.errors import BrokerUnreachableError, ConnectionLostError
+from ottla.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimedOutError,
+)
 
 
 def unreachable(address: Address, error: OSError) -> BrokerUnreachableError:
     """The error for a connection attempt that failed."""
     return BrokerUnreachableError(f"cannot reach a broker at {address}: {_reason(error)}")
+
+
+def not_a_broker(address: Address, error: ClientError) -> BrokerUnreachableError:
+    """The error for a peer that took the connection and then did not speak as a broker does."""
+    silent = isinstance(error, RequestTimedOutError)
+    what = "it did not answer our first request" if silent else "it closed the connection at our first request"
+    return BrokerUnreachableError(
+        f"cannot reach a broker at {address}: {what}; is this the port of a Kafka-compatible broker, without TLS?"
+    )
 
 
 def lost(address: Address, error: BaseException | None, unanswered: int = 0) -> ConnectionLostError:

@@ -98,6 +98,16 @@ def test_a_peer_that_does_not_speak_the_protocol_is_found_out(run):
             run(connect, broker.address)
 
 
+@pytest.mark.parametrize(
+    ("answer", "what"), [(SILENCE, "did not answer our first request"), (CLOSE, "closed the connection at our first")]
+)
+def test_a_peer_that_does_not_answer_is_not_taken_for_a_broker(run, answer, what):
+    with ScriptedBroker() as broker:
+        broker.handlers[ApiVersionsRequest] = lambda request, version: answer
+        with pytest.raises(BrokerUnreachableError, match=rf"{what}.*is this the port of a Kafka-compatible broker"):
+            run(connect, broker.address, handshake_timeout_ms=20)
+
+
 def test_an_answer_larger_than_allowed_ends_the_connection(run):
     with ScriptedBroker({f"topic-{number}": 10 for number in range(100)}) as broker:
 
