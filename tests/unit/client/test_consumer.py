@@ -256,7 +256,8 @@ async def test_no_more_is_fetched_ahead_than_allowed():
         async with consumer(broker, fetches_ahead_max=2) as consuming:
             consuming.assign([PLACE])
             await read(consuming, 1)
-            await asyncio.sleep(0.05)
+            for _ in range(20):  # round trips, in which a further fetch would be sent as well
+                await consuming.list_offsets({PLACE: -1})
             assert len(broker.asked(FetchRequest)) <= 4
 
 
