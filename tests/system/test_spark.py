@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_ottla import lag
 from tests.broker_process import BrokerProcess
+from tests.system.document import blocks
 
 EPOCH_MS = 1_000_000_000_000
 """The time of record 0, in 2001."""
@@ -306,3 +307,26 @@ spark.stop()
     )
     assert job.returncode == 0, job.stderr[-3000:]
     assert sorted(message.value().decode() for message in cluster.consume(copy)) == sorted(values(range(100)))
+
+
+def test_what_the_documents_show_works(spark, cluster, tmp_path):
+    """The blocks of the README and of docs/spark.md, run as they stand, with the address and the topic of this test."""
+    topic = cluster.create(partitions=2)
+    cluster.produce(topic, range(10))
+    snippets = [text for text in blocks("README.md", "python") if "format(" in text] + blocks("docs/spark.md", "python")
+    assert len(snippets) == 5
+    names: dict[str, Any] = {"spark": spark, "frame": spark.range(5)}
+    for snippet in snippets:
+        if "SparkSession.builder" in snippet:
+            compile(snippet, "docs/spark.md", "exec")
+            continue
+        if "query." in snippet:
+            source = spark.readStream.format("ottla").option("kafka.bootstrap.servers", cluster.bootstrap)
+            stream = source.option("subscribe", topic).load().writeStream.format("noop")
+            names["query"] = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+            names["query"].processAllAvailable()
+        text = snippet.replace("127.0.0.1:9092", cluster.bootstrap).replace('"orders"', f'"{topic}"')
+        exec(compile(text, "docs/spark.md", "exec"), names)
+    names["query"].stop()
+    assert names["orders"].columns == names["events"].columns
+    assert read(spark, cluster, topic).count() == 15

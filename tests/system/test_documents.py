@@ -1,0 +1,118 @@
+"""What the documents tell a reader to type does what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import READY, BrokerProcess
+from tests.system.document import ROOT, block_with, blocks
+
+DEFAULT_ADDRESS = "127.0.0.1:9092"
+DATA = "/tmp/ottla"
+
+
+@pytest.fixture
+def shell(broker: BrokerProcess, tmp_path: Path) -> Callable[[str], str]:
+    """Runs lines of a document as bash would, with the default address and the data directory those of a test."""
+
+    def run(lines: str) -> str:
+        done = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", lines.replace(DATA, str(broker.data_dir))],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "OTTLA_BOOTSTRAP": broker.bootstrap,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, f"{lines}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _topics(shell: Callable[[str], str], request: pytest.FixtureRequest) -> None:
+    """The topics that the documents take for granted are new for each test."""
+    shell("ottla topic delete --if-exists orders events copy")
+
+
+def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: BrokerProcess) -> None:
+    lines = block_with("README.md", "ottla topic create orders").splitlines()
+    shown = [shell(line) for line in lines]
+    assert "created topic orders with 3 partitions" in shown[0]
+    records = sorted(line.split(maxsplit=2)[2] for line in shown[2].splitlines())
+    assert records == ['alice {"item":"tea"}', 'bob {"item":"coffee"}']
+    assert shown[3].strip() in ('{"item":"tea"}', '{"item":"coffee"}')
+    assert "billing" in shown[4]
+    assert "orders" in shown[4]
+    assert shown[5].startswith("topic orders")
+    assert "00000000000000000000.log" in shown[6]
+    (snippet,) = (text for text in blocks("README.md", "python") if "confluent_kafka" in text)
+    exec(compile(snippet.replace(DEFAULT_ADDRESS, broker.bootstrap), "README.md", "exec"), {})
+    assert len(shell("ottla consume orders --exit").splitlines()) == 3
+
+
+def test_the_serve_command_of_the_readme_gives_the_line_it_shows(tmp_path: Path) -> None:
+    command = block_with("README.md", f"ottla serve --data {DATA}").replace(DATA, str(tmp_path / "data")).split()
+    assert command[:2] == ["ottla", "serve"]
+    (shown,) = re.findall(r"^ottla \S+ is ready: .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert READY.search(shown)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli", *command[1:], "--kafka", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert READY.search(ready)
+    assert [re.sub(r"\d+", "N", word) for word in shown.split()[:4]] == [
+        re.sub(r"\d+", "N", word) for word in ready.split()[:4]
+    ]
+
+
+def test_the_make_targets_the_readme_names_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"`?make ([a-z-]+)`?", (ROOT / "README.md").read_text()))
+    assert {"run", "test"} <= named
+    assert {name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
+
+
+def test_the_commands_of_the_cli_document(shell: Callable[[str], str]) -> None:
+    shell("ottla topic create events copy --partitions 2")
+    line = block_with("docs/cli.md", '"key": "k"', "json").strip().replace('"partition": 3', '"partition": 1')
+    shell(f"""echo '{line}' | ottla produce events --json""")
+    shell("seq 20 | ottla produce events")
+    for block in blocks("docs/cli.md", "sh"):
+        shell(block)
+    every = "ottla consume {} --exit -f '%p %o %T %k %h %v\\n' | sort"
+    assert shell(every.format("copy")) == shell(every.format("events"))
+    shown = shell(block_with("docs/cli.md", "%p@%o", "sh"))
+    assert all(re.fullmatch(r"[01]@\d+ .*: .+", row) for row in shown.splitlines())
+
+
+EXAMPLE = re.compile(r"`(ottla [^`]+)`")
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/cli.md", "docs/tour.md", "docs/spark.md"])
+def test_every_command_a_document_mentions_exists(document: str, shell: Callable[[str], str]) -> None:
+    text = (ROOT / document).read_text()
+    for command in {" ".join(re.findall(r"^ottla(?: [a-z]+)+", text)[0:1]) for text in EXAMPLE.findall(text)} - {""}:
+        words = command.split()
+        known = {"serve": 1, "produce": 1, "consume": 1, "topic": 2, "group": 2, "log": 2}
+        assert words[1] in known, f"{document} names {command!r}"
+        shell(f"{' '.join(words[: 1 + known[words[1]]])} --help")
