@@ -49,6 +49,18 @@ def test_many_connections_are_all_answered(tmp_path, monkeypatch):
     assert figures.median("connections: 200", "requests/s", "ottla") > 0
 
 
+def test_an_error_code_in_an_answer_ends_the_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(Session, "create_topic", lambda *_: 0.0)
+    monkeypatch.setattr(Session, "warm_up", lambda *_: None)
+    with_auto_creation = Session.new_broker
+    off = {"auto.create.topics.enable": "false"}
+    monkeypatch.setattr(Session, "new_broker", lambda session: with_auto_creation(session, **off))
+    monkeypatch.setattr(connections, "COUNTS", (10,))
+    _, failures = run(steps(["connections"], ["ottla"], 1), tmp_path, no_kafka, lambda _: None, scale=0.1, fill=False)
+    assert len(failures) == 1
+    assert "the broker answered with an error code" in failures[0]
+
+
 def test_a_step_that_fails_is_told_of_and_the_next_one_runs(tmp_path, monkeypatch):
     def refuse(session):
         raise LoadError(f"{session.target.key} is tired")
