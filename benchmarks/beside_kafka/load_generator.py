@@ -30,9 +30,7 @@ CONSUMER_SETTINGS = {
     "socket.nagle.disable": "true",
 }
 ONE_RECORD_A_REQUEST = {"linger.ms": "0", "batch.num.messages": "1", "queue.buffering.max.messages": "5000"}
-# With a bound on requests in flight, as the Java client has it, records that cannot leave at once share the next
-# request. Without one, a client in a hurry sends each in a request of its own, and measures requests a second.
-PACED = {"linger.ms": "0", "max.in.flight": "5"}
+NO_LINGER = {"linger.ms": "0"}
 
 
 class LoadError(Exception):
@@ -121,7 +119,7 @@ class LoadGenerator:
             if receiver.stdout.readline() != "ready\n":
                 raise LoadError(receiver.communicate()[1])
             values = {"rate": rate, "seconds": seconds + skip_seconds, "skip": skip, "size": size}
-            acknowledged = self._run("paced", topic, values, {**PRODUCER_SETTINGS, **PACED, **settings})
+            acknowledged = self._run("paced", topic, values, {**PRODUCER_SETTINGS, **NO_LINGER, **settings})
             output, error = receiver.communicate(timeout=TIME_LIMIT_S)
             if receiver.returncode:
                 raise LoadError(error)

@@ -12,6 +12,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WRITTEN, TARGETS
 from benchmarks.beside_kafka.figures import Figures
@@ -62,16 +63,14 @@ PANELS = (
     Panel(
         "Memory, MB (PSS)",
         [("idle", "idle", "PSS MB"), ("after the load", "memory after the load", "PSS MB")],
-        logarithmic=True,
     ),
     Panel(
         "Start to the first acknowledged record, s",
         [("new directory", "start, new directory", "first acknowledged record s")]
         + [
-            (f"log of\n{size} GB", f"log of {size} GB", "after kill -9, first acknowledged record s")
+            (f"{size} GB of log,\nafter kill -9", f"log of {size} GB", "after kill -9, first acknowledged record s")
             for size in (1, 10, 100)
         ],
-        logarithmic=True,
     ),
     Panel("Spark reads, rows/s", [(size, f"Spark reads {size}", "warm rows/s") for size in SIZES[:2]]),
     Panel(
@@ -110,19 +109,20 @@ def _targets(panel: Panel, figures: Figures) -> list[str]:
 
 def _draw_panel(axis: Axes, panel: Panel, figures: Figures) -> None:
     targets = _targets(panel, figures)
+    bars = [bar for bar in panel.bars if any(figures.median(*bar[1:], key) is not None for key in targets)]
     width = 0.84 / len(targets)
-    for index, key in enumerate(targets):
-        for place, (_, row, metric) in enumerate(panel.bars):
-            value = figures.median(row, metric, key)
-            if value is None:
-                continue
-            at = place + (index - (len(targets) - 1) / 2) * width
+    for place, (_, row, metric) in enumerate(bars):
+        measured = [(key, value) for key in targets if (value := figures.median(row, metric, key)) is not None]
+        for index, (key, value) in enumerate(measured):
+            at = place + (index - (len(measured) - 1) / 2) * width
             bar = axis.bar(at, value, width * 0.94, color=COLOURS[key])
             axis.bar_label(bar, [number(value)], fontsize=6.5, padding=1, color="#444444")
-    axis.set_title(panel.title, fontsize=10, loc="left")
-    axis.set_xticks(range(len(panel.bars)), [label for label, _, _ in panel.bars], fontsize=8)
+    axis.set_title(panel.title + (", logarithmic" if panel.logarithmic else ""), fontsize=10, loc="left")
+    axis.set_xticks(range(len(bars)), [label for label, _, _ in bars], fontsize=8)
+    if panel.logarithmic:
+        axis.set_yscale("log")
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.tick_params(axis="y", labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     axis.margins(y=0.15)
-    if panel.logarithmic:
-        axis.set_yscale("log")
