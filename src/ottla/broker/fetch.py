@@ -112,6 +112,8 @@ def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoc
     if target.last_fetched_epoch < 0:
         return None
     epoch, end_offset = partition.epoch_end_offset(target.last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"nothing is known here of epoch {target.last_fetched_epoch}")
     if epoch < target.last_fetched_epoch or end_offset < target.offset:
         return DivergingEpoch(epoch, end_offset)
     return None

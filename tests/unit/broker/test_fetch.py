@@ -125,3 +125,12 @@ async def test_a_reader_whose_log_parts_from_ours_is_told_where(new_partition: N
     current = target(partition, offset=1)
     current.last_fetched_epoch = 3
     assert read_partitions([current], limits())[0].diverging_epoch is None
+
+
+async def test_a_reader_of_an_epoch_nobody_knows_is_out_of_range(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    await append(partition, batch())
+    ahead = target(partition, offset=1)
+    ahead.last_fetched_epoch = 9
+    [read] = read_partitions([ahead], limits())
+    assert (read.error, read.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)

@@ -56,12 +56,6 @@ async def test_every_other_fetch_reads_what_is_committed(log_door, partition, re
         assert topic.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE, version
 
 
-@pytest.mark.parametrize("isolation_level", [2, -1])
-async def test_a_fetch_of_no_known_isolation_is_refused(log_door, isolation_level):
-    request = FetchRequest(isolation_level=isolation_level)
-    assert log_door.fetch(FETCH, request, 12).error_code == ErrorCode.INVALID_REQUEST
-
-
 async def offsets(door, *timestamps, version=LIST_OFFSETS.max_version, **request):
     topics = tuple(
         ListOffsetsTopic("t", (ListOffsetsPartition(index, timestamp=each),)) for index, each in enumerate(timestamps)

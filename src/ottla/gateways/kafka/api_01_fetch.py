@@ -95,7 +95,7 @@ def _partitions(
     if request.session_id != NO_SESSION:
         sessions.close(request.session_id)
     elif request.session_epoch > INITIAL_EPOCH:
-        raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "an epoch was given without a session")
+        raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "an epoch was given without a session")
     new_session = None
     if request.session_epoch != FINAL_EPOCH and request.topics:
         new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids)
