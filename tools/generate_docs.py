@@ -83,6 +83,7 @@ LEFT_OUT = {
     ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; of the other types there are none",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
     ApiKey.ELECT_LEADERS: "one broker leads everything: nothing moves",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "one broker holds everything: the list is empty",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own, none is fenced",
     ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
 }
@@ -123,7 +124,6 @@ WHY_NOT = {
     "several brokers or directories": {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
     },
     "the new group protocols (KIP-848, 932, 1071)": {
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
