@@ -20,6 +20,8 @@ mod buffer;
 mod checksum;
 mod codec;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod log_io;
 mod message;
 mod partitioner;

@@ -20,6 +20,7 @@ from typing import Final
 from ottla.model.errors import InvalidInputError
 
 _BLANKS: Final = " \t\f"
+_HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -30,8 +31,8 @@ def parse_properties(text: str) -> dict[str, str]:
         raw_key, raw_value = _split(line)
         try:
             settings[_unescape(raw_key)] = _unescape(raw_value).rstrip(_BLANKS)
-        except ValueError:
-            raise InvalidInputError(f"line {number}: a \\u must be followed by four hexadecimal digits") from None
+        except ValueError as error:
+            raise InvalidInputError(f"line {number}: {error}") from None
     return settings
 
 
@@ -87,10 +88,18 @@ def _unescape(text: str) -> str:
         index += 1
         if escaped == "u":
             digits = text[index : index + 4]
-            if len(digits) != 4 or not digits.isalnum():
-                raise ValueError(digits)
+            if len(digits) != 4 or not _HEX_DIGITS.issuperset(digits):
+                raise ValueError("a \\u must be followed by four hexadecimal digits")
             characters.append(chr(int(digits, 16)))
             index += 4
         else:
             characters.append(_ESCAPES.get(escaped, escaped))
-    return "".join(characters)
+    return _joined("".join(characters))
+
+
+def _joined(text: str) -> str:
+    """Java's characters have 16 bits: what does not fit them is written as two `\\uXXXX`, a pair that means one."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("a \\u names half of a character that takes two") from None

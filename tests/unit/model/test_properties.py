@@ -59,3 +59,13 @@ def test_the_end_of_the_file_may_come_inside_a_continuation():
 def test_a_broken_unicode_escape_is_refused_with_its_line(text):
     with pytest.raises(InvalidInputError, match="line 2"):
         parse_properties("ok=1\n" + text)
+
+
+def test_two_escapes_that_are_one_character_are_one():
+    assert parse_properties(r"a=\uD83D\uDE00\u0020x") == {"a": "\N{GRINNING FACE} x"}
+
+
+@pytest.mark.parametrize("text", [r"a=\ud800", r"a=\ude00\ud83d", r"\uDBFF=1"])
+def test_half_a_character_is_refused_with_its_line(text):
+    with pytest.raises(InvalidInputError, match="line 2: .* half of a character"):
+        parse_properties("ok=1\n" + text)

@@ -60,6 +60,8 @@ class _Writer:
         return plain + unsigned_varint(len(parts)) + b"".join(parts)
 
     def field(self, each: FieldSchema, value: Any) -> bytes:
+        if each.inflexible and self.flexible:
+            return self.inflexible_field(each, value)
         if each.is_array:
             if value is None:
                 return self.length(-1, ">i")
@@ -68,6 +70,13 @@ class _Writer:
             absent = b"\0" if each.tag is not None else b"\xff"
             return absent if value is None else b"\1" + self.element(each, value)
         return self.element(each, value)
+
+    def inflexible_field(self, each: FieldSchema, value: Any) -> bytes:
+        """A field that keeps its old form in flexible versions: the client id of the request header."""
+        self.flexible = False
+        written = self.field(each, value)
+        self.flexible = True
+        return written
 
     def element(self, each: FieldSchema, value: Any) -> bytes:
         match each.type_name:

@@ -1,0 +1,269 @@
+"""Makes the seeds from which the fuzzers start: real batches and messages, small files, and what should be near a fault.
+
+    python -m tests.fuzz.make_seeds        writes tests/fuzz/seeds/TARGET/NAME
+"""
+
+import importlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
+from ottla.gateways.kafka.apis import APIS
+from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.record_format import encode
+from ottla.groups.records import GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import assign_offsets, build_batch
+from ottla.protocol.message import Message
+from ottla.protocol.schema import FieldSchema, StructSchema
+from ottla.storage.meta_properties import MetaProperties, format_meta_properties
+from ottla.storage.offset_checkpoint import format_checkpoint
+from ottla.storage.partition_metadata import format_partition_metadata
+from ottla.storage.producer_snapshot import encode_snapshot
+from ottla.storage.producer_state import ProducerBatch, ProducerState
+from tests.fuzz.targets.messages import MESSAGES, id_of
+from tests.fuzz.targets.requests import TOPIC
+from tests.fuzz.targets.small_files import BASE_OFFSET
+from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
+from tests.unit.protocol import reference_codec
+from tests.unit.protocol.message_strategy import table_of
+
+SEEDS = Path(__file__).parent / "seeds"
+TOPIC_ID = UUID("7f2c1f6e-54a2-4b6c-9d3e-0a1b2c3d4e5f")
+NOW_MS = 1_700_000_000_000
+Seeds = Iterator[tuple[str, bytes]]
+
+
+def records(count: int) -> list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """Records with every part there and not there."""
+    headers: list[tuple[str, bytes | None]] = [("trace", b"\x01\x02"), ("none", None)]
+    return [
+        (NOW_MS + index, b"key" if index % 2 else None, None if index % 5 == 4 else b"value" * index, headers[: index % 3])
+        for index in range(count)
+    ]
+
+
+def plain_batches() -> Seeds:
+    """Runs of batches, in every codec, of every kind of producer."""
+    for codec in CODECS:
+        yield f"codec-{codec}", bytes(build_batch(records(6), codec=codec))
+    idempotent = build_batch(records(2), producer_id=9, producer_epoch=1, base_sequence=5, is_transactional=True)
+    yield "idempotent", bytes(idempotent)
+    marker = build_batch([(NOW_MS, b"\0\0\0\1", b"\0\0\0\0\0\7", [])], producer_id=9, is_control=True)
+    yield "control", bytes(marker)
+    yield "gaps", bytes(build_batch(records(3), base_offset=100, offsets=[100, 104, 109]))
+    stamped = build_batch(records(2))
+    assign_offsets(stamped, 40, 3, NOW_MS)
+    yield "log-append-time", bytes(stamped)
+    yield "run", bytes(idempotent + stamped + marker)
+    yield "torn", bytes(idempotent + stamped)[:-7]
+
+
+def batch() -> Seeds:
+    """How to look at them varies."""
+    for name, run in plain_batches():
+        yield name, b"\x00" + run
+    yield "sealed-control-limited", b"\x0f" + dict(plain_batches())["run"]
+
+
+def records_seeds() -> Seeds:
+    """With and without a budget; and payloads to be compressed in the target."""
+    for name, run in plain_batches():
+        yield name, b"\x06" + run
+    yield "sealed", b"\x07" + dict(plain_batches())["codec-0"]
+    yield "no-budget", b"\x00" + dict(plain_batches())["codec-3"]
+    for codec in CODECS[1:]:
+        plain = bytearray(build_batch(records(4)))
+        plain[22] |= codec
+        yield f"to-compress-{codec}", b"\x0e" + bytes(plain)
+
+
+def codec() -> Seeds:
+    """What other libraries compress, and frames with all that a format allows."""
+    text = b"All that is gold does not glitter. " * 9
+    for each in CODECS:
+        yield f"of-others-{each}", bytes([each, 0x01, 0x00]) + pack(each, text)
+        yield f"to-compress-{each}", bytes([each | 8, 0, 0]) + text
+        yield f"bomb-{each}", bytes([each, 0x00, 0x10]) + pack(each, bytes(40_000))
+    yield "gzip-members", b"\x01\x01\x00" + pack(1, b"one") + pack(1, b"two")
+    yield "lz4-frames", b"\x03\x01\x00" + pack(3, b"one") + pack(3, b"two")
+    yield "snappy-bare", b"\x02\x01\x00" + pack(2, text)[20:]
+
+
+def round_trip() -> Seeds:
+    """Records described in bytes."""
+    record = bytes([0b1111, 0, 7, 3]) + b"key" + b"\x05value" + b"\x01a\x01b" + b"\x01c" + b"\x01d\x01e"
+    wide = bytes([0b10001, 255]) + (1 << 60).to_bytes(8, "big") + b"\x01k"
+    for each in CODECS:
+        yield f"codec-{each}", bytes([each]) + record + wide + record
+
+
+def varint() -> Seeds:
+    """Numbers at the ends of their widths."""
+    for number in (0, 127, 128, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, 1 << 64):
+        yield str(number), reference_codec.unsigned_varint(number) + b"rest"
+
+
+def filled(message_class: type[Message], version: int) -> Message:
+    """A message that says something in every field that the version has."""
+    table = table_of(message_class)
+    module = importlib.import_module(message_class.__module__)
+
+    def struct_of(struct: StructSchema) -> Message:
+        values = {}
+        for each in struct.fields:
+            if version in each.versions:
+                value = struct_of(table.structs[each.type_name]) if each.is_struct else value_of(each)
+                values[each.attribute] = (value,) if each.is_array else value
+        message: Message = getattr(module, struct.name)(**values)
+        return message
+
+    return struct_of(table.structs[message_class.__name__])
+
+
+def value_of(each: FieldSchema) -> object:
+    """A value that makes sense where there is one: the names that the broker of the target knows, a whole batch."""
+    match each.type_name:
+        case "string":
+            is_group = "group" in each.attribute or each.attribute in {"key", "coordinator_keys"}
+            return "" if each.attribute == "member_id" else "g" if is_group else TOPIC
+        case "records":
+            return bytes(build_batch(records(2)))
+        case "bytes":
+            return b"\0\1\0\0\0\1\0\7flights\0\0\0\0"
+        case "bool":
+            return True
+        case "uuid":
+            return TOPIC_ID
+        case "float64":
+            return 0.5
+    return {"acks": 1, "max_wait_ms": 0, "replication_factor": 1, "resource_type": 2, "session_timeout_ms": 10_000}.get(
+        each.attribute, 0 if "partition" in each.attribute or each.attribute == "index" else 1
+    )
+
+
+def messages() -> Seeds:
+    """Every message with something in every field, in its first and its last version."""
+    for message_class in MESSAGES:
+        versions = table_of(message_class).messages[message_class.__name__].versions
+        for version in {versions.first, versions.last}:
+            body = filled(message_class, version).encode(version)
+            yield f"{message_class.__name__}-{version}", id_of(message_class).to_bytes(2, "big") + bytes([version - versions.first]) + body
+
+
+def requests() -> Seeds:
+    """Every API that is served, filled and empty, and a frame as it is."""
+    for api in APIS.values():
+        for version in {api.min_version, api.max_version}:
+            start, name = bytes([api.key, version - api.min_version]), f"{api.key.name.lower()}-{version}"
+            yield name, start + filled(api.request_type, version).encode(version)
+        yield f"{api.key.name.lower()}-empty", start + api.request_type().encode(version)
+    yield "raw", b"\xff" + bytes.fromhex("001200030000000100016100" "016100" "016100")
+
+
+def frames() -> Seeds:
+    """Frames in one piece, in small pieces, and one that is too long."""
+    small = b"".join(struct.pack(">i", size) + bytes(size) for size in (0, 1, 5, 300))
+    yield "whole", b"\x00" + small
+    yield "bytewise", b"\x01\x01" + small
+    yield "large", b"\x02\x20\x03" + struct.pack(">i", 3000) + bytes(3000) + small
+    yield "too-long", b"\x00" + small + b"\x7f\xff\xff\xff"
+    yield "negative", b"\x01\x05" + b"\xff\xff\xff\xff"
+
+
+def group_records() -> Seeds:
+    """Offsets and groups as they stand in the topic, what members send, what leaders send."""
+    committed = CommittedOffset(
+        offset=7, leader_epoch=1, metadata="m", commit_timestamp_ms=NOW_MS, expire_timestamp_ms=None, topic_id=TOPIC_ID
+    )
+    member = MemberSnapshot(
+        member_id="m-1",
+        instance_id="i",
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout_ms=1,
+        session_timeout_ms=2,
+        subscription=b"s",
+        assignment=b"a",
+    )
+    snapshot = GroupSnapshot(
+        protocol_type="consumer",
+        generation_id=3,
+        protocol_name="range",
+        leader_id="m-1",
+        state_since_ms=NOW_MS,
+        members=(member,),
+    )
+    for name, record in (
+        ("offset", OffsetRecord("g", TopicPartition("flights", 1), committed)),
+        ("group", GroupRecord("g", snapshot)),
+    ):
+        key, value = encode(record)
+        yield name, bytes([0, len(key)]) + key + (value or b"")
+    owned = (TopicPartition("flights", 1),)
+    yield "subscription", b"\x01" + encode_subscription(Subscription(("flights", "planes"), owned, 4, "r"))
+    yield "assignment", b"\x02" + encode_assignment(owned)
+
+
+def small_files() -> Seeds:
+    """One of each file."""
+    state = ProducerState(9, 1)
+    state.add(1, ProducerBatch(0, 4, 100, 104, NOW_MS))
+    state.add(1, ProducerBatch(5, 5, 105, 105, NOW_MS))
+    files = (
+        ("offset-index", struct.pack(">iiii", 7, 0, 19, 4310)),
+        ("time-index", struct.pack(">qiqi", NOW_MS, 7, NOW_MS + 1, 19)),
+        ("leader-epochs", format_checkpoint([(0, 0), (2, 40), (3, 91)])),
+        ("offset-checkpoint", format_checkpoint([("orders", 0, 4711), ("orders", 1, 815)])),
+        ("partition-metadata", format_partition_metadata(TOPIC_ID)),
+        ("meta-properties", b"# made\n" + format_meta_properties(MetaProperties("4L6g3nShT", 1, "oS3kqpEUQj"))),
+        ("snapshot", encode_snapshot([state])),
+        ("properties", b"# c\nlog.dirs = /var\\\n  /lib\nname:caf\\u00e9\\t\nflag\n"),
+    )
+    assert BASE_OFFSET
+    for index, (name, content) in enumerate(files):
+        yield name, bytes([index]) + content
+
+
+def recovery() -> Seeds:
+    """A segment, and one that ends within a batch."""
+    run = bytearray()
+    for number in range(4):
+        one = build_batch(records(2))
+        assign_offsets(one, 2 * number, 0)
+        run += one
+    yield "whole", b"\x00" + bytes(run)
+    yield "torn", b"\x00" + bytes(run[:-5])
+    yield "sealed", b"\x01" + bytes(run)
+    yield "zeros", b"\x00" + bytes(run) + bytes(HEADER_BYTES)
+
+
+TARGETS = {
+    "batch": batch,
+    "batches": records_seeds,
+    "codec": codec,
+    "frames": frames,
+    "group_records": group_records,
+    "messages": messages,
+    "records": records_seeds,
+    "recovery": recovery,
+    "requests": requests,
+    "round_trip": round_trip,
+    "small_files": small_files,
+    "varint": varint,
+}
+
+
+def main() -> None:
+    """Write them all."""
+    for target, seeds in TARGETS.items():
+        directory = SEEDS / target
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds():
+            (directory / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""The targets in Python, by name."""
+
+import importlib
+from collections.abc import Callable
+
+NAMES = (
+    "batches",
+    "frames",
+    "group_records",
+    "messages",
+    "recovery",
+    "requests",
+    "small_files",
+)
+"""Each is a module here with a function `check`."""
+
+GUIDED_BY_THE_KERNEL = ("messages",)
+"""Those that the fuzzer in Rust runs, since what they try is written in Rust."""
+
+
+def target(name: str) -> Callable[[bytes], None]:
+    """The target of that name."""
+    check: Callable[[bytes], None] = importlib.import_module(f"tests.fuzz.targets.{name}").check
+    return check

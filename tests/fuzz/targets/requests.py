@@ -1,0 +1,219 @@
+"""A request of any API in any version to a whole broker: an answer of its version, or a connection that is closed.
+
+    key of the API, 1 byte (255: the rest is a frame as it is) | version, 1 byte, from the first one served | body
+
+The broker is new after some inputs; what one leaves behind, the next one meets. Its clock stands still but for a moment
+after each request. Whatever it logs as an error is a finding: a handler, a task or a timer that failed.
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ottla.gateways.kafka.apis import APIS
+from ottla.model.broker_settings import BrokerSettings
+from ottla.model.errors import InvalidInputError
+from ottla.network.address import Address
+from ottla.protocol.api_keys import APIS as PROTOCOL_APIS
+from ottla.protocol.frame import decode_response
+from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.header import RequestHeader
+from ottla.runtime.clock import ManualClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import ManualTimer
+from ottla.server.server import Doors, Server
+from ottla.storage.log_manager import LogManager
+
+SERVED = tuple(APIS.values())
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "offsets.topic.num.partitions": "1",
+    "num.partitions": "2",
+}
+CORRELATION_ID = 77
+TOPIC = "flights"
+"""The topic that is there."""
+INPUTS_OF_A_BROKER = 300
+TURNS_MAX = 30
+
+
+class Failures(logging.Handler):
+    """Keeps what the broker logs as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one."""
+        self.lines.append(self.format(record))
+
+
+class Lease:
+    """Counts who holds the bytes of the request."""
+
+    def __init__(self) -> None:
+        self.held = 1
+
+    def retain(self) -> None:
+        """One more."""
+        assert self.held > 0
+        self.held += 1
+
+    def release(self) -> None:
+        """One less."""
+        assert self.held > 0
+        self.held -= 1
+
+
+class Slot:
+    """What was answered."""
+
+    def __init__(self) -> None:
+        self.frame: bytes | None = None
+
+    def send(self, parts: Sequence[Any]) -> None:
+        """Once, and at once read from wherever the parts lie."""
+        assert self.frame is None, "a request is answered once"
+        self.frame = b"".join(map(bytes_of, parts))
+
+    def skip(self) -> None:
+        """There is no answer."""
+        self.frame = b""
+
+
+def bytes_of(part: Any) -> bytes:
+    """The bytes of a part of a response, which may be a piece of a file."""
+    return os.pread(part.fd, part.size, part.position) if hasattr(part, "fd") else bytes(part)
+
+
+class Client:
+    """A connection without a socket."""
+
+    def __init__(self) -> None:
+        self.peer = self.local = Address("127.0.0.1", 9)
+        self.closed_because: str | None = None
+
+    def close(self, reason: str = "") -> None:
+        """What the broker says when it closes it."""
+        self.closed_because = reason
+
+
+class Door:
+    """A broker with one topic, and the loop it lives in."""
+
+    def __init__(self) -> None:
+        self.inputs = 0
+        self.failures = Failures()
+        logging.getLogger("ottla").addHandler(self.failures)
+        logging.getLogger("ottla").propagate = False
+        self.directory = tempfile.TemporaryDirectory(prefix="ottla-fuzz-")
+        self.loop = asyncio.new_event_loop()
+        self.loop.run_until_complete(self._open())
+
+    async def _open(self) -> None:
+        clock = ManualClock(1_700_000_000_000)
+        rng = SeededRng(1)
+        self.timer = ManualTimer(clock)
+        self.tasks = Tasks("fuzz")
+        data_dir = Path(self.directory.name) / "data"
+        logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=self.timer, tasks=self.tasks, rng=rng)
+        logs.load()
+        settings = BrokerSettings({**SETTINGS, "log.dirs": str(data_dir)})
+        self.server = Server(settings, logs, Doors(clock, rng, self.timer, self.tasks))
+        await self.server.start()
+        created = CreateTopicsRequest(topics=(CreatableTopic(name=TOPIC, num_partitions=2),), timeout_ms=1000)
+        answer, _ = await self.ask(framed_request(created, CreateTopicsRequest.MAX_VERSION), patience=1000)
+        assert answer
+
+    def close(self) -> None:
+        """Stop the broker and remove what it wrote."""
+        self.loop.run_until_complete(self.server.stop())
+        self.loop.close()
+        self.directory.cleanup()
+        logging.getLogger("ottla").removeHandler(self.failures)
+
+    async def ask(self, frame: bytes, patience: int = 0) -> tuple[bytes | None, str | None]:
+        """The answer, None when there is none yet or never, and why the connection was closed, if it was."""
+        client, lease, slot = Client(), Lease(), Slot()
+        connection = self.server._connect(client)  # type: ignore[arg-type]
+        try:
+            connection.on_frame(memoryview(bytearray(frame)), lease, slot)  # type: ignore[arg-type]
+        except InvalidInputError as error:
+            client.close(str(error))
+        lease.release()
+        for turn in range(TURNS_MAX + patience):
+            if slot.frame is not None or client.closed_because is not None:
+                break
+            # Other threads write the log and the metadata: let them, the longer the more there is to do.
+            await asyncio.sleep(0 if turn < TURNS_MAX // 2 else 0.0005)
+        self.timer.advance(5)
+        await asyncio.sleep(0)
+        connection.on_close()
+        assert not self.failures.lines, self.failures.lines
+        return slot.frame, client.closed_because
+
+
+_doors: list[Door] = []
+
+
+def check(data: bytes) -> None:
+    """See the top of the file."""
+    if len(data) < 2:
+        return
+    door = current_door()
+    if data[0] == 255:
+        door.loop.run_until_complete(door.ask(data[1:]))
+        return
+    api = APIS.get(data[0]) or SERVED[data[0] % len(SERVED)]
+    version = api.min_version + data[1] % (api.max_version - api.min_version + 1)
+    answer, closed_because = door.loop.run_until_complete(door.ask(head_of(api.key, version) + data[2:]))
+    if closed_because is not None:
+        assert answer is None, "closed and answered"
+        assert len(closed_because) < 1000, closed_because
+    elif answer:
+        assert struct.unpack_from(">i", answer) == (len(answer) - 4,)
+        correlation_id, _ = decode_response(api.key, version, answer[4:])
+        assert correlation_id == CORRELATION_ID
+
+
+def head_of(api_key: int, version: int) -> bytes:
+    """The header of a request."""
+    header = RequestHeader(
+        request_api_key=api_key, request_api_version=version, correlation_id=CORRELATION_ID, client_id="fuzz"
+    )
+    return header.encode(PROTOCOL_APIS[api_key].request_header_version(version))
+
+
+def framed_request(message: ApiMessage, version: int) -> bytes:
+    """A request without its length."""
+    return head_of(message.API_KEY, version) + message.encode(version)
+
+
+def current_door() -> Door:
+    """The broker, a new one every now and then."""
+    if _doors and _doors[0].inputs >= INPUTS_OF_A_BROKER:
+        _doors.pop().close()
+    if not _doors:
+        _doors.append(Door())
+    _doors[0].inputs += 1
+    return _doors[0]
+
+
+def close() -> None:
+    """Stop the broker, if there is one."""
+    while _doors:
+        _doors.pop().close()
+
+
+atexit.register(close)
