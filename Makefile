@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?= all
 ROUNDS ?= 2
+FUZZ_SECONDS ?= 120
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test conformance check bench bench-parts docs clean
+.PHONY: setup run test conformance check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
 
@@ -18,6 +19,9 @@ test: $(STAMP)/dev ## Run the tests
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
 	@$(BIN)/python -m pytest tests/conformance
+
+fuzz: $(STAMP)/dev ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
+	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check

@@ -7,8 +7,8 @@
     python -m tools.fuzz --keep                   and take what reached new code into tests/fuzz/seeds
 
 The kernel's targets (`rust/src/fuzzing`) are built with libFuzzer's own guidance and AddressSanitizer, into build/fuzz;
-those in Python (`tests/fuzz/targets`) run under atheris, which is installed when it is missing. What was learned stays in
-build/fuzz/corpus for the next run. An input that breaks a promise is written to build/fuzz/found, and the run ends with 1.
+those in Python (`tests/fuzz/targets`) run under atheris, which is installed when it is missing. build/fuzz/corpus keeps
+what was learned for the next run, build/fuzz/found each input that broke a promise; then the run ends with 1.
 """
 
 import argparse
@@ -134,12 +134,10 @@ def run(target: str, seconds: int, kernel: Path | None) -> Outcome:
             stderr=subprocess.STDOUT,
             check=False,
         )
-    last = None
-    for last in STATISTICS.finditer(log.read_text(errors="replace")):
-        pass
-    numbers = (int(last["runs"]), int(last["coverage"]), int(last["inputs"])) if last else (0, 0, 0)
+    statistics = list(STATISTICS.finditer(log.read_text(errors="replace")))
+    numbers = [int(statistics[-1][name]) for name in ("runs", "coverage", "inputs")] if statistics else [0, 0, 0]
     new = tuple(sorted(set(found.iterdir()) - known))
-    return Outcome(target, *numbers, new, ended.returncode == 0 and not new and last is not None, log)
+    return Outcome(target, *numbers, new, ended.returncode == 0 and not new and bool(statistics), log)
 
 
 def replay(target: str, path: Path, kernel: Path | None) -> int:

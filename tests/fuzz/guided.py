@@ -1,6 +1,6 @@
 """One target in Python under libFuzzer, guided by which lines of Ottla it reaches.
 
-    python -m tests.fuzz.guided TARGET [libFuzzer's options and folders of inputs]
+python -m tests.fuzz.guided TARGET [libFuzzer's options and folders of inputs]
 """
 
 import sys

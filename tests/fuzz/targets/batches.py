@@ -1,6 +1,6 @@
 """The kernel's reader of records beside a plain one in Python, and kafka-python's on what both accept.
 
-    how, 1 byte: bit 0 lengths, magic and checksums are made right, bit 3 the payload is compressed by another library | run
+how, 1 byte: bit 0 lengths, magic and checksums are made right, bit 3 the payload is compressed by another library | run
 """
 
 import struct

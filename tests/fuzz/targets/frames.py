@@ -1,6 +1,6 @@
 """A stream in pieces of any size, through the broker's reader of frames and the client's: the frames are what was sent.
 
-    how many pieces, 1 byte | size of each piece, 1 byte, times itself | the stream
+how many pieces, 1 byte | size of each piece, 1 byte, times itself | the stream
 """
 
 import struct

@@ -1,6 +1,6 @@
 """What clients put into a group and what is read back from the offsets topic, whoever wrote it.
 
-    which, 1 byte: 0 a record of the topic, 1 a subscription, 2 an assignment | for a record: size of the key, 1 byte | bytes
+which, 1 byte: 0 a record (size of its key, 1 byte | key | value), 1 a subscription, 2 an assignment | rest
 """
 
 from ottla.client.group_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription

@@ -1,6 +1,6 @@
 """A log whose segment was changed while its broker was down: it is cut at the first bad byte, and is a log again.
 
-    how, 1 byte: bit 0 lengths, magic and checksums are made right | the segment from offset 0 on
+how, 1 byte: bit 0 lengths, magic and checksums are made right | the segment from offset 0 on
 """
 
 import asyncio

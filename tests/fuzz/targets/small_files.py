@@ -1,6 +1,6 @@
 """The small files of a data directory and the settings of a user, changed by somebody else: read, or refused by name.
 
-    which file, 1 byte | content
+which file, 1 byte | content
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from ottla.model.errors import InvalidInputError
 from ottla.model.properties import parse_properties
 from ottla.native import crc32c
 from ottla.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
-from ottla.storage.offset_checkpoint import format_checkpoint, parse_checkpoint
 from ottla.storage.meta_properties import format_meta_properties, parse_meta_properties
+from ottla.storage.offset_checkpoint import format_checkpoint, parse_checkpoint
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.partition_metadata import format_partition_metadata, parse_partition_metadata
 from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot

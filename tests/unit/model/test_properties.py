@@ -67,5 +67,5 @@ def test_two_escapes_that_are_one_character_are_one():
 
 @pytest.mark.parametrize("text", [r"a=\ud800", r"a=\ude00\ud83d", r"\uDBFF=1"])
 def test_half_a_character_is_refused_with_its_line(text):
-    with pytest.raises(InvalidInputError, match="line 2: .* half of a character"):
+    with pytest.raises(InvalidInputError, match=r"line 2: .* half of a character"):
         parse_properties("ok=1\n" + text)
