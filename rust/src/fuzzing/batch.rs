@@ -5,10 +5,13 @@
 //! ```
 
 use super::sealing::seal;
+use crate::batch::Batches;
 use crate::batch_header::{BatchHeader, HEADER_BYTES, LOG_OVERHEAD, array};
+use crate::batch_payload::Opener;
 use crate::batch_run::{
     Assignment, Producer, ProducerRules, Walk, assign, assign_producer, validate, walk,
 };
+use crate::codec::Codec;
 
 /// See the top of the file.
 pub fn check(data: &[u8]) {
@@ -91,6 +94,22 @@ fn is_appended(run: &[u8], found: &[(usize, BatchHeader)], assignment: Assignmen
         offset += i64::from(header.record_count);
     }
     assert_eq!(next_offset, offset);
+    can_be_read(&appended);
+}
+
+/// What was accepted without compression stops no reader.
+fn can_be_read(appended: &[u8]) {
+    for batch in Batches::new(appended).map(Result::unwrap) {
+        if batch.header.codec() != Some(Codec::None) {
+            continue;
+        }
+        let mut expected = batch.header.base_offset;
+        for record in Opener::new(0).open(&batch).unwrap() {
+            assert_eq!(record.unwrap().offset, expected);
+            expected += 1;
+        }
+        assert_eq!(expected, batch.header.last_offset() + 1);
+    }
 }
 
 fn is_assigned_or_left(run: &[u8], assignment: Assignment) {
