@@ -53,6 +53,10 @@ def scan_batches(file: OpenFile, position: int, end: int) -> Iterator[BatchHeade
         size = LENGTH_PREFIX_BYTES + length
         if magic != _MAGIC or size < HEADER_BYTES or last_offset_delta < 0:
             raise CorruptSegmentError(f"there is no batch at position {position}")
+        if position + size > end:
+            raise CorruptSegmentError(
+                f"the batch at position {position} claims {size} bytes, {end - position} are left"
+            )
         last_offset = base_offset + last_offset_delta
         yield BatchHeader(position, size, base_offset, last_offset, leader_epoch, max_timestamp)
         position += size

@@ -3,18 +3,19 @@
 from collections.abc import Iterator
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.storage.log_recovery import CutTail
+from ottla.storage.log_recovery import CutTail, DamagedSegment
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """Counts, bytes that had to be read again after an unclean stop, and what had to be cut."""
+    """Counts, bytes that had to be read again after an unclean stop, what had to be cut, and what is damaged."""
 
     log_count: int
     was_clean: bool
     scanned_bytes: int
     cuts: tuple[CutTail, ...]
     took_ms: int
+    damaged: tuple[DamagedSegment, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """What an operator should hear: nothing after a clean stop."""
@@ -25,3 +26,5 @@ class LoadReport:
             )
         for cut in self.cuts:
             yield str(cut)
+        for segment in self.damaged:
+            yield str(segment)

@@ -24,7 +24,7 @@ from ottla.storage.file_names import (
 )
 from ottla.storage.leader_epoch_cache import LeaderEpochCache, read_leader_epochs
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_recovery import CutTail, LogRecovery
+from ottla.storage.log_recovery import CutTail, DamagedSegment, LogRecovery
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_state import LogState
 from ottla.storage.log_writer import LogWriter
@@ -47,11 +47,12 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """What was found, what recovery read again, in bytes, and what it cut."""
+    """What was found, what recovery read again, in bytes, what it cut, and what is damaged."""
 
     state: LogState
     scanned_bytes: int
     cut: CutTail | None
+    damaged: tuple[DamagedSegment, ...] = ()
 
 
 class LogLoader:
@@ -98,7 +99,8 @@ class LogLoader:
         log_start_offset = max(checkpoints.log_start_offset, segments[0].base_offset)
         if log_start_offset > tail.end_offset:
             tail = self._begin_anew(segments, log_start_offset)
-        return LoadedLog(self._state(segments, tail, log_start_offset), recovery.scanned_bytes, cut)
+        state = self._state(segments, tail, log_start_offset)
+        return LoadedLog(state, recovery.scanned_bytes, cut, tuple(recovery.damaged))
 
     def _state(self, segments: list[LogSegment], tail: SegmentTail, log_start_offset: int) -> LogState:
         end_offset = tail.end_offset

@@ -127,7 +127,8 @@ class LogManager:
         took_ms = self._clock.monotonic_ms() - begun_ms
         cuts = tuple(found.cut for found in loaded if found.cut is not None)
         scanned_bytes = sum(found.scanned_bytes for found in loaded)
-        return LoadReport(len(loaded), self._directory.was_clean, scanned_bytes, cuts, took_ms)
+        damaged = tuple(segment for found in loaded for segment in found.damaged)
+        return LoadReport(len(loaded), self._directory.was_clean, scanned_bytes, cuts, took_ms, damaged)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the event loop drive the writes from now on."""

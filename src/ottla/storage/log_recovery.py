@@ -3,6 +3,10 @@
 What lies below the recovery point was on disk and is not looked at. From there on every batch is read; at the first bad
 byte the log ends: the file is cut there and later segments go. What was acknowledged as durable is below that by
 construction, unless the disk itself lost it.
+
+Without a recovery point nothing tells a torn end from damage done to what had been on disk. A segment that others
+follow was whole when they were begun, so a bad byte in it is damage: it is said, and left as it is, and only the newest
+segment is cut.
 """
 
 from collections.abc import Callable
@@ -36,10 +40,26 @@ class CutTail:
         return f"{self.topic_partition}: cut {self.cut_bytes} bytes{segments} at offset {self.offset}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedSegment:
+    """A segment that holds something else than it held: good up to `position`, and why no further."""
+
+    path: str
+    position: int
+    end_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is damaged at byte {self.position}, offset {self.end_offset}: {self.reason}; "
+            f"it is left as it is, `ottla log dump` shows what can be read of it"
+        )
+
+
 class LogRecovery:
     """Recovers the segments of one log, in place. BLOCKING."""
 
-    __slots__ = ("_disk", "_interval_bytes", "_on_batch", "_topic_partition", "scanned_bytes")
+    __slots__ = ("_disk", "_interval_bytes", "_on_batch", "_topic_partition", "damaged", "scanned_bytes")
 
     def __init__(
         self,
@@ -54,6 +74,7 @@ class LogRecovery:
         self._interval_bytes = interval_bytes
         self._on_batch = on_batch
         self.scanned_bytes = 0
+        self.damaged: list[DamagedSegment] = []
 
     def recover(self, segments: list[LogSegment], recovery_point: int | None) -> CutTail | None:
         """Check `segments` from the recovery point on; those that go are removed from the list.
@@ -66,7 +87,8 @@ class LogRecovery:
         for index in range(first, len(segments)):
             segment = segments[index]
             is_last = index + 1 == len(segments)
-            end_offset, cut_bytes, reason = self._recover_segment(segment, point)
+            may_cut = is_last or recovery_point is not None
+            end_offset, cut_bytes, reason = self._recover_segment(segment, point, may_cut=may_cut)
             if reason is None and recovery_point is not None:
                 if is_last and end_offset < recovery_point:
                     reason = f"the log ends here although it was on disk up to offset {recovery_point}"
@@ -106,8 +128,11 @@ class LogRecovery:
         indexer.complete()
         self._write_indexes(segment, indexer)
 
-    def _recover_segment(self, segment: LogSegment, point: int) -> tuple[int, int, str | None]:
-        """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why."""
+    def _recover_segment(self, segment: LogSegment, point: int, *, may_cut: bool) -> tuple[int, int, str | None]:
+        """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why.
+
+        One that may not be cut is damaged, and nothing goes.
+        """
         if segment.size == 0:
             # The log file may not even exist: it is made with the first append.
             self._disk.remove(segment.path(INDEX_SUFFIX))
@@ -120,6 +145,11 @@ class LogRecovery:
         on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
         walk = walk_segment(file, segment.size, segment.base_offset, position, on_batch)
         self.scanned_bytes += walk.position - position
+        if walk.reason is not None and not may_cut:
+            self.damaged.append(DamagedSegment(segment.log_path, walk.position, walk.end_offset, walk.reason))
+            if not self.has_sound_indexes(segment):
+                self._write_indexes(segment, indexer)
+            return walk.end_offset, 0, None
         cut_bytes = segment.size - walk.position
         if cut_bytes:
             self._disk.truncate(segment.log_path, walk.position)

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import decode_records
 from ottla.storage.log_config import LogConfig
@@ -89,6 +91,48 @@ async def test_a_bad_batch_ends_the_log_and_later_segments_go(tmp_path: Path):
     assert f"at offset {base_offset}" in cuts[0]
     assert "later segments" in cuts[0]
     assert len(files_of(path / str(ORDERS), ".log")) == 1
+
+
+async def test_damage_to_a_closed_segment_costs_nothing_else_when_no_recovery_point_is_known(tmp_path: Path):
+    path = await written_and_killed(tmp_path)
+    (path / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    segments = files_of(path / str(ORDERS), ".log")
+    damaged, after = segments[1], int(segments[2].stem)
+    before = bytearray(damaged.read_bytes())
+    (_, first, _), (position, second, _) = batches_in(bytes(before))[:2]
+    before[position + 70] ^= 1
+    damaged.write_bytes(before)
+    async with opened(path) as directory:
+        (line,) = map(str, directory.report.damaged)
+        assert f"{damaged} is damaged at byte {position}, offset {second}: the CRC is" in line
+        assert line in list(directory.report.lines())
+        assert directory.report.cuts == ()
+        log = await directory.log(CONFIG)
+        assert log.log_end_offset == 60
+        assert batches_in(bytes_of(log.read(first, 1, max_offset=60)))[0][1] == first
+        rest = bytes_of(log.read(after, 1 << 20, max_offset=60))
+        assert [base for _, base, _ in batches_in(rest)] == list(range(after, 60, 2))
+        served = bytes_of(log.read(second, 1, max_offset=60))
+        assert served == before[position : position + len(served)]
+    assert damaged.read_bytes() == before
+    assert [path.name for path in files_of(path / str(ORDERS), ".log")] == [path.name for path in segments]
+
+
+async def test_a_batch_that_claims_more_than_there_is_is_an_error_to_whoever_reads_it(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(CONFIG)
+        await directory.append_all(log, [batch(2, value=b"x" * 60) for _ in range(30)])
+    damaged = files_of(tmp_path / str(ORDERS), ".log")[0]
+    content = bytearray(damaged.read_bytes())
+    position, base_offset, _ = batches_in(bytes(content))[1]
+    content[position + 8] ^= 0x10
+    damaged.write_bytes(content)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(CONFIG)
+        assert len(bytes_of(log.read(0, 1, max_offset=60))) == position
+        with pytest.raises(ApiError, match="claims 2684") as raised:
+            log.read(base_offset, 1 << 20, max_offset=60)
+        assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 async def test_a_lost_segment_tail_takes_what_comes_after_the_gap_with_it(tmp_path: Path):
