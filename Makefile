@@ -7,7 +7,7 @@ ROUNDS ?= 2
 FUZZ_SECONDS ?= 120
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test conformance check fuzz bench bench-parts docs clean
+.PHONY: setup run test conformance chaos check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
 
@@ -22,6 +22,9 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 
 fuzz: $(STAMP)/dev ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
+
+chaos: $(STAMP)/dev ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
+	@$(BIN)/python -m chaos --json build/chaos.json
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check

@@ -25,16 +25,20 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a batch the bit is: its byte from the start of the batch."""
+    """Where in a batch the bit is: its byte from the start of the batch.
+
+    What `may_pass` has the records whole and every CRC right: a reader may take them for what they are.
+    """
 
     name: str
     byte: int
+    may_pass: bool = False
 
 
 PLACES = (
     Place("a record", 90),
     Place("the CRC", 18),
-    Place("the magic byte", 16),
+    Place("the magic byte", 16, may_pass=True),
     Place("the batch length, a little", 11),
     Place("the batch length, a lot", 8),
 )
@@ -55,7 +59,7 @@ def bit_flip(root: Path, place: Place) -> TroubleOutcome:
             prepare()
             damaged = segment.read_bytes()
             broker.start()
-            _look(broker, values, offset, how, outcome)
+            _look(broker, values, offset, how, place, outcome)
             broker.kill()
             outcome.expect(segment.read_bytes() == damaged, f"{how}: the damaged segment was changed")
         outcome.problems += _verify(data_dir, segment, position)
@@ -106,18 +110,18 @@ def _flip(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-def _look(broker: BrokerProcess, values: list[bytes], offset: int, how: str, outcome: TroubleOutcome) -> None:
+def _look(
+    broker: BrokerProcess, values: list[bytes], offset: int, how: str, place: Place, outcome: TroubleOutcome
+) -> None:
     """Two client libraries read what is before the damage, stop at it with an error, and read what is after it."""
-    with_python, python_error = _read_with_python(broker, 0, len(values))
-    outcome.facts[f"{how}, kafka-python"] = python_error
-    outcome.expect(with_python == values[:offset], f"{how}: kafka-python read {len(with_python)} records, not {offset}")
-    outcome.expect(python_error is not None, f"{how}: kafka-python heard of no error")
-    with_confluent, confluent_error = _read_with_confluent(broker, 0, len(values))
-    outcome.facts[f"{how}, confluent-kafka"] = confluent_error
-    read = len(with_confluent)
-    outcome.expect(with_confluent == values[:read], f"{how}: confluent-kafka read something else")
-    outcome.expect(read == offset, f"{how}: confluent-kafka read {read} records, not {offset}")
-    outcome.expect(confluent_error is not None, f"{how}: confluent-kafka heard of no error")
+    for client, read in (("kafka-python", _read_with_python), ("confluent-kafka", _read_with_confluent)):
+        found, error = read(broker, 0, len(values))
+        outcome.facts.setdefault(client, error or f"{len(found)} records")
+        outcome.expect(found == values[: len(found)], f"{how}: {client} read something else")
+        if place.may_pass and len(found) == len(values):
+            continue
+        outcome.expect(len(found) == offset, f"{how}: {client} read {len(found)} records, not {offset}")
+        outcome.expect(error is not None, f"{how}: {client} heard of no error")
     after = next((base for base in _bases(broker) if base > offset), len(values))
     rest, error = _read_with_python(broker, after, len(values))
     outcome.expect(rest == values[after:], f"{how}: {len(rest)} of {len(values) - after} records after it, {error}")

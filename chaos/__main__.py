@@ -1,0 +1,108 @@
+"""`python -m chaos`: crash brokers, cut their power, fill and break their disks, and check what is left."""
+
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from chaos.bit_flip import PLACES, bit_flip
+from chaos.chapter import Round
+from chaos.crash_run import run_kills, run_power_cuts
+from chaos.disk_trouble import failing_disk, full_disk, read_only_disk
+from chaos.faulty_disk import CompilerError
+from chaos.loop_image import LoopImageError
+from chaos.read_errors import unreadable_disk
+from chaos.report import Report
+from chaos.stage import TroubleOutcome
+
+PARTS = ("kill", "power-cut", "disk", "bit-flip")
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--kills", default=200, show_default=True, help="How often a broker is killed.")
+@click.option("--power-cuts", default=30, show_default=True, help="How often its file system is shut down.")
+@click.option("--seed", default=1, show_default=True, help="What chance depends on.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
+def main(parts: tuple[str, ...], kills: int, power_cuts: int, seed: int, json_path: Path | None) -> None:
+    """Run PARTS, all by default: kill, power-cut, disk, bit-flip. Ends with 1 when something was found wrong.
+
+    \b
+    Examples:
+      python -m chaos
+      python -m chaos kill --kills 20 --seed 7
+      python -m chaos disk bit-flip --json chaos.json
+    """
+    # The clients say each second that nobody is there: that is what is being done to them.
+    logging.disable(logging.CRITICAL)
+    console, report = Console(), Report()
+    root = Path(mkdtemp(prefix="ottla-chaos-"))
+    console.print(f"data and the broker's logs: {root}")
+    with _progress(console) as progress:
+        wanted = parts or PARTS
+        if "kill" in wanted:
+            report.crashes.append(run_kills(root, kills, seed, _bar(progress, "kill -9", kills)))
+        if "power-cut" in wanted:
+            try:
+                report.crashes.append(run_power_cuts(root, power_cuts, seed, _bar(progress, "power cut", power_cuts)))
+            except LoopImageError as error:
+                report.left_out["power cut"] = str(error)
+        scenarios = _scenarios(root, wanted)
+        if scenarios:
+            task = progress.add_task("disks", total=len(scenarios))
+            for name, scenario in scenarios:
+                progress.update(task, description=name)
+                try:
+                    report.troubles.append(scenario())
+                except (LoopImageError, CompilerError) as error:
+                    report.left_out[name] = str(error)
+                progress.advance(task)
+    report.show(console)
+    if json_path is not None:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        json_path.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+        console.print(f"written to {json_path}")
+    if report.problems:
+        sys.exit(1)
+    shutil.rmtree(root)
+
+
+def _scenarios(root: Path, wanted: tuple[str, ...]) -> list[tuple[str, Callable[[], TroubleOutcome]]]:
+    found: list[tuple[str, Callable[[], TroubleOutcome]]] = []
+    if "disk" in wanted:
+        found += [
+            ("full disk", lambda: full_disk(root)),
+            ("read-only disk", lambda: read_only_disk(root)),
+            ("EIO from write", lambda: failing_disk(root, "write")),
+            ("EIO from sync", lambda: failing_disk(root, "sync")),
+            ("EIO from read", lambda: unreadable_disk(root)),
+        ]
+    if "bit-flip" in wanted:
+        found += [(f"bit flip in {place.name}", lambda place=place: bit_flip(root, place)) for place in PLACES]
+    return found
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console)
+
+
+def _bar(progress: Progress, name: str, total: int) -> Callable[[int, Round], None]:
+    task = progress.add_task(name, total=total)
+
+    def on_round(number: int, done: Round) -> None:
+        worst = max(done.recovery_s.values())
+        progress.update(task, completed=number + 1, description=f"{name}: {done.moment.value}, back in {worst:.1f} s")
+
+    return on_round
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a run showed, as tables for people and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from chaos.crash_run import CrashReport
+from chaos.stage import TroubleOutcome
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was run, and what could not be, with the reason."""
+
+    crashes: list[CrashReport] = field(default_factory=list)
+    troubles: list[TroubleOutcome] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> list[str]:
+        """Whatever must not be."""
+        found = [f"{report.kind}: {violation}" for report in self.crashes for violation in report.violations]
+        return found + [f"{trouble.name}: {problem}" for trouble in self.troubles for problem in trouble.problems]
+
+    def as_json(self) -> dict[str, object]:
+        """As plain values."""
+        return {
+            "crashes": [report.as_json() for report in self.crashes],
+            "troubles": [{"name": each.name, "facts": each.facts, "problems": each.problems} for each in self.troubles],
+            "left_out": self.left_out,
+            "problems": len(self.problems),
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the tables."""
+        if self.crashes:
+            console.print(_crash_table(self.crashes))
+            console.print(_moment_table(self.crashes))
+        if self.troubles:
+            console.print(_trouble_table(self.troubles))
+        for name, reason in self.left_out.items():
+            console.print(f"[yellow]{name} was left out: {reason}")
+        for problem in self.problems[:PROBLEMS_SHOWN_MAX]:
+            console.print(f"[red]{problem}", highlight=False)
+        if len(self.problems) > PROBLEMS_SHOWN_MAX:
+            console.print(f"[red]and {len(self.problems) - PROBLEMS_SHOWN_MAX} more")
+        console.print("nothing was found wrong" if not self.problems else f"{len(self.problems)} problems")
+
+
+PROBLEMS_SHOWN_MAX = 50
+
+
+def _crash_table(reports: Sequence[CrashReport]) -> Table:
+    table = Table("", *(report.kind for report in reports), title="crashes under load")
+    table.add_row("rounds", *(str(len(report.rounds)) for report in reports))
+    for name in reports[0].counts():
+        table.add_row(name, *(f"{report.counts().get(name, 0):,}" for report in reports))
+    for name in reports[0].recovery():
+        cells = []
+        for report in reports:
+            found = report.recovery().get(name)
+            cells.append("-" if found is None else f"{found['p50']:.2f} / {found['p90']:.2f} / {found['max']:.2f}")
+        what = name if name == "broker ready" else f"next acknowledged write, {name}"
+        table.add_row(f"s from crash to {what}: p50 / p90 / max", *cells)
+    table.add_row("violations", *(str(len(report.violations)) for report in reports))
+    return table
+
+
+def _moment_table(reports: Sequence[CrashReport]) -> Table:
+    table = Table("crashed during", *(report.kind for report in reports))
+    for name in dict.fromkeys(name for report in reports for name in report.moments()):
+        table.add_row(name, *(str(report.moments().get(name, 0)) for report in reports))
+    return table
+
+
+def _trouble_table(troubles: Sequence[TroubleOutcome]) -> Table:
+    table = Table("trouble", "what came of it", "problems", title="disks")
+    for trouble in troubles:
+        facts = "\n".join(f"{name}: {value}" for name, value in trouble.facts.items())
+        table.add_row(trouble.name, facts, str(len(trouble.problems)), end_section=True)
+    return table

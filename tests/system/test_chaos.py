@@ -1,0 +1,55 @@
+"""A short form of `make chaos`: some crashes, and each kind of trouble a disk can make."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from chaos.bit_flip import PLACES, bit_flip
+from chaos.chapter import ChapterResult, run_chapter
+from chaos.crash import PowerCut, kill
+from chaos.disk_trouble import failing_disk, full_disk
+from chaos.faulty_disk import CompilerError
+from chaos.loop_image import LoopImage, LoopImageError
+from chaos.moments import Moment
+
+
+def require_sound(result: ChapterResult) -> None:
+    assert result.violations == []
+    assert result.counts["records acknowledged"] == result.counts["records sent"] == result.counts["records read back"]
+    assert result.counts["commits acknowledged"] > 0
+
+
+def test_nothing_acknowledged_is_lost_changed_duplicated_or_reordered_by_kills(tmp_path: Path) -> None:
+    moments = [Moment.ROLL, Moment.CHECKPOINT, Moment.TOPIC_CREATION, Moment.COMMIT]
+    require_sound(run_chapter(tmp_path / "data", tmp_path, kill, moments, Random(4), lambda _: None))
+
+
+def test_nothing_acknowledged_is_lost_by_a_power_cut(tmp_path: Path) -> None:
+    try:
+        with LoopImage(tmp_path / "power-cut", 128) as image:
+            crash = PowerCut(image)
+            data_dir = image.mount_point / "data"
+            require_sound(run_chapter(data_dir, tmp_path, crash, [Moment.APPEND], Random(4), lambda _: None))
+    except LoopImageError as error:
+        pytest.skip(str(error))
+
+
+def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+    try:
+        outcome = full_disk(tmp_path, trouble_s=0)
+    except LoopImageError as error:
+        pytest.skip(str(error))
+    assert outcome.problems == []
+
+
+def test_a_failed_sync_refuses_writes_until_the_restart(tmp_path: Path) -> None:
+    try:
+        outcome = failing_disk(tmp_path, "sync", trouble_s=0)
+    except CompilerError as error:
+        pytest.skip(str(error))
+    assert outcome.problems == []
+
+
+def test_a_flipped_bit_is_noticed_and_costs_nothing_else(tmp_path: Path) -> None:
+    assert bit_flip(tmp_path, PLACES[0]).problems == []
