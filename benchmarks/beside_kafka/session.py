@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from benchmarks.beside_kafka.brokers import Broker, Target
 from benchmarks.beside_kafka.figures import Figures
@@ -16,6 +16,7 @@ from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds
 
 WARM_UP_RECORDS = 1_000_000
 ADMIN_PATIENCE_S = 300.0
+PARTITIONS_AT_ONCE = 5_000  # Kafka refuses to make ten thousand in one request
 
 
 @dataclass
@@ -61,9 +62,13 @@ class Session:
         """Seconds until every partition of the new topic has a leader."""
         begun = time.perf_counter()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
-        topic = NewTopic(name, partitions, 1, config=configs)
+        topic = NewTopic(name, min(partitions, PARTITIONS_AT_ONCE), 1, config=configs)
         for creation in admin.create_topics([topic], request_timeout=ADMIN_PATIENCE_S).values():
             creation.result()
+        for total in range(2 * PARTITIONS_AT_ONCE, partitions + PARTITIONS_AT_ONCE, PARTITIONS_AT_ONCE):
+            growth = NewPartitions(name, min(total, partitions))
+            for creation in admin.create_partitions([growth], request_timeout=ADMIN_PATIENCE_S).values():
+                creation.result()
         until = begun + ADMIN_PATIENCE_S
         while time.perf_counter() < until:
             known = admin.list_topics(name, timeout=ADMIN_PATIENCE_S).topics[name]
