@@ -4,6 +4,7 @@ mod file_table;
 mod group;
 mod notifier;
 mod operation;
+mod sync_job;
 mod system;
 mod writer;
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::operation::{Failure, Handle};
+use super::sync_job::SyncJob;
 use super::system::{self, Errno};
 
 struct File {
@@ -139,22 +140,31 @@ impl FileTable {
         Ok(())
     }
 
-    /// Make a file's content durable, and its name when that is new.
-    pub fn sync(&mut self, handle: Handle) -> Result<(), Failure> {
+    /// What has to be done to make a file's content durable, and its name when that is new.
+    pub fn begin_sync(&mut self, handle: Handle) -> Result<SyncJob, Failure> {
         let file = self.open(handle)?;
         let fd = file.fd.as_ref().expect("open() opened it");
-        system::sync_data(fd.as_fd()).map_err(|errno| failed("sync", &file.path, errno))?;
-        file.unwritten_back = 0;
-        file.write_back_from = u64::MAX;
-        if !file.name_durable {
-            // The directory may be new as well: its own name lies in its parent.
-            for directory in file.path.ancestors().skip(1).take(2) {
-                system::sync_directory(directory)
-                    .map_err(|errno| failed("sync directory", directory, errno))?;
-            }
+        let fd = fd.try_clone().map_err(|error| {
+            failed(
+                "sync",
+                &file.path,
+                error.raw_os_error().unwrap_or(libc::EIO),
+            )
+        })?;
+        Ok(SyncJob {
+            path: file.path.clone(),
+            fd,
+            name_is_new: !file.name_durable,
+        })
+    }
+
+    /// That has been done.
+    pub fn synced(&mut self, handle: Handle) {
+        if let Some(file) = self.files.get_mut(&handle) {
+            file.unwritten_back = 0;
+            file.write_back_from = u64::MAX;
             file.name_durable = true;
         }
-        Ok(())
     }
 
     fn open(&mut self, handle: Handle) -> Result<&mut File, Failure> {
@@ -209,7 +219,7 @@ impl FileTable {
     }
 }
 
-fn failed(operation: &'static str, path: &Path, errno: Errno) -> Failure {
+pub(super) fn failed(operation: &'static str, path: &Path, errno: Errno) -> Failure {
     Failure {
         operation,
         path: path.to_path_buf(),

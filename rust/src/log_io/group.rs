@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Handles are never used twice and nothing is written to a closed one, so this order means the same as the order of
-//! submission. Files are synced in the order of their handles: a log's older segment becomes durable before its newer.
+//! submission. Files are synced together and reported in the order of their handles: a log's older segment before its
+//! newer, so that nobody hears of a record as durable before those in front of it are.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -27,6 +27,7 @@ use super::operation::{
     Append, Completion, Failure, Handle, Operation, Payload, STAGE_CLOSED, STAGE_FAILURE,
     STAGE_SYNCED, STAGE_WRITTEN,
 };
+use super::sync_job::{SYNCS_AT_ONCE, sync_all};
 use super::system::BUFFERS_PER_WRITE_MAX;
 
 /// What the thread has done so far.
@@ -234,7 +235,11 @@ impl<T: Send, P: Payload> Writer<T, P> {
             self.groups_left_to_thread -= 1;
             return false;
         }
-        if !self.is_quick(operations, bytes_max) || !self.shared.claim() {
+        if !self.shared.claim() {
+            return false;
+        }
+        if !self.is_quick(operations, bytes_max) {
+            self.shared.release();
             return false;
         }
         let begun = Instant::now();
@@ -317,24 +322,44 @@ impl<T: Send, P: Payload> Writer<T, P> {
         }
     }
 
-    /// Sync file after file, each reported at once. The disk gets all of them to work on from the start.
-    fn sync(&mut self, syncs: BTreeMap<Handle, Vec<T>>) {
+    /// Sync all files and report them in the order of their handles, some at a time.
+    fn sync(&mut self, mut syncs: BTreeMap<Handle, Vec<T>>) {
         if syncs.len() > 1 {
             for &handle in syncs.keys() {
                 self.unless_failed(|files| files.start_write_back(handle));
             }
         }
-        for (handle, tokens) in syncs {
-            self.shared
-                .counters
-                .sync_calls
-                .fetch_add(1, Ordering::Relaxed);
-            self.unless_failed(|files| files.sync(handle));
-            let errno = self.shared.errno();
-            for token in tokens {
-                self.complete(Some(token), STAGE_SYNCED, errno, None);
-            }
+        while !syncs.is_empty() {
+            let rest = match syncs.keys().nth(SYNCS_AT_ONCE) {
+                Some(&handle) => syncs.split_off(&handle),
+                None => BTreeMap::new(),
+            };
+            self.sync_at_once(std::mem::replace(&mut syncs, rest));
             self.report();
+        }
+    }
+
+    fn sync_at_once(&mut self, syncs: BTreeMap<Handle, Vec<T>>) {
+        self.shared
+            .counters
+            .sync_calls
+            .fetch_add(syncs.len() as u64, Ordering::Relaxed);
+        let mut jobs = Vec::with_capacity(syncs.len());
+        for &handle in syncs.keys() {
+            self.unless_failed(|files| {
+                jobs.push(files.begin_sync(handle)?);
+                Ok(())
+            });
+        }
+        let outcome = sync_all(&jobs);
+        self.unless_failed(|_| outcome);
+        if self.shared.errno() == 0 {
+            let mut files = lock(&self.files);
+            syncs.keys().for_each(|&handle| files.synced(handle));
+        }
+        let errno = self.shared.errno();
+        for token in syncs.into_values().flatten() {
+            self.complete(Some(token), STAGE_SYNCED, errno, None);
         }
     }
 

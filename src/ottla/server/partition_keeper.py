@@ -112,27 +112,28 @@ class PartitionKeeper:
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
         settings = self._configs.topic_settings(topic.name, image)
         config = self._log_config(settings)
-        for partition in topic.partitions:
-            if self._node_id not in partition.replicas or self._replicas.find(topic.name, partition.index):
-                continue
-            topic_partition = TopicPartition(topic.name, partition.index)
-            log = await self._log(topic, topic_partition, config)
-            added = self._add(topic, topic_partition, partition, log)
-            added.min_insync_replicas = int(settings["min.insync.replicas"])
+        min_insync_replicas = int(settings["min.insync.replicas"])
+        missing = {
+            TopicPartition(topic.name, partition.index): partition
+            for partition in topic.partitions
+            if self._node_id in partition.replicas and not self._replicas.find(topic.name, partition.index)
+        }
+        for name in missing:
+            await self._examine(topic, name)
+        logs = await self._logs.create_logs(list(missing), topic.topic_id, config)
+        for (name, partition), log in zip(missing.items(), logs, strict=True):
+            self._add(topic, name, partition, log).min_insync_replicas = min_insync_replicas
 
-    async def _log(self, topic: TopicImage, topic_partition: TopicPartition, config: LogConfig) -> Log:
-        log = self._logs.log(topic_partition)
-        if log is not None and log.topic_id == UNKNOWN_TOPIC_ID:
+    async def _examine(self, topic: TopicImage, name: TopicPartition) -> None:
+        """Say what is strange about a log that is there already, and remove one that is another topic's."""
+        log = self._logs.log(name)
+        if log is None or log.topic_id == topic.topic_id:
+            return
+        if log.topic_id == UNKNOWN_TOPIC_ID:
             logger.warning("%s does not say which topic it belongs to; it is taken for %s's", log.directory, topic.name)
-            return await self._logs.create_log(topic_partition, topic.topic_id, config)
-        if log is not None and log.topic_id != topic.topic_id:
-            logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
-            await self._logs.delete_log(topic_partition)
-            log = None
-        if log is None:
-            return await self._logs.create_log(topic_partition, topic.topic_id, config)
-        log.config = config
-        return log
+            return
+        logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
+        await self._logs.delete_log(name)
 
     def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> Partition:
         partition = Partition(
@@ -153,10 +154,10 @@ class PartitionKeeper:
 
     async def _drop(self, topic: TopicImage) -> None:
         dropped = self._replicas.remove(_partitions_of(topic))
-        for partition in dropped:
-            if topic.name == CONSUMER_OFFSETS_TOPIC:
+        if topic.name == CONSUMER_OFFSETS_TOPIC:
+            for partition in dropped:
                 self._groups.resigned(partition.index)
-            await self._logs.delete_log(partition.topic_partition)
+        await self._logs.delete_logs([partition.topic_partition for partition in dropped])
 
     def _log_config(self, settings: Mapping[str, str]) -> LogConfig:
         return LogConfig.from_settings(

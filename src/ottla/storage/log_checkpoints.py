@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.parallel import map_in_threads
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
@@ -67,15 +68,16 @@ class LogCheckpoints:
             self._log_starts.get(topic_partition, 0),
         )
 
-    async def forget(self, topic_partition: TopicPartition) -> None:
-        """Remember nothing of an earlier log of this name: a new one is about to be made. Raises OSError."""
-        if self._recovery_points is not None and topic_partition in self._recovery_points:
-            points = {name: point for name, point in self._recovery_points.items() if name != topic_partition}
+    async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Remember nothing of earlier logs of these names: new ones are about to be made. Raises OSError."""
+        forgotten = frozenset(topic_partitions)
+        if self._recovery_points is not None and not forgotten.isdisjoint(self._recovery_points):
+            points = {name: point for name, point in self._recovery_points.items() if name not in forgotten}
             await self._resources.in_thread(self._directory.recovery_points.write, points)
             self._recovery_points = points
         async with self._starts_lock:
-            if topic_partition in self._log_starts:
-                starts = {name: start for name, start in self._log_starts.items() if name != topic_partition}
+            if not forgotten.isdisjoint(self._log_starts):
+                starts = {name: start for name, start in self._log_starts.items() if name not in forgotten}
                 await self._resources.in_thread(self._directory.log_starts.write, starts)
                 self._log_starts = starts
 
@@ -155,12 +157,13 @@ class LogCheckpoints:
     def _write_recovery_points(
         self, logs: Sequence[Log], points: Mapping[TopicPartition, int], obsolete: Sequence[str]
     ) -> None:
-        for log in logs:
-            if log.leader_epochs.is_dirty:
-                log.leader_epochs.write(self._resources.disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        map_in_threads(self._write_leader_epochs, [log for log in logs if log.leader_epochs.is_dirty])
         self._directory.recovery_points.write(points)
         for path in obsolete:
             self._resources.disk.remove(path)
+
+    def _write_leader_epochs(self, log: Log) -> None:
+        log.leader_epochs.write(self._resources.disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
 
     def _write_final_snapshots(self, logs: Sequence[Log]) -> None:
         for log in logs:

@@ -58,7 +58,17 @@ class LoadedLog:
 class LogLoader:
     """Loads the log of one partition."""
 
-    __slots__ = ("_config", "_directory", "_disk", "_epochs", "_now_ms", "_sizes", "_topic_partition", "_writer")
+    __slots__ = (
+        "_config",
+        "_directory",
+        "_disk",
+        "_epochs",
+        "_now_ms",
+        "_sizes",
+        "_topic_partition",
+        "_unsynced",
+        "_writer",
+    )
 
     def __init__(
         self,
@@ -68,13 +78,16 @@ class LogLoader:
         disk: Disk,
         writer: LogWriter,
         now_ms: int,
+        unsynced: set[str],
     ) -> None:
+        """`unsynced` gets the files whose content is to be made durable before the log counts as closed."""
         self._topic_partition = topic_partition
         self._directory = directory
         self._config = config
         self._disk = disk
         self._writer = writer
         self._now_ms = now_ms
+        self._unsynced = unsynced
         self._sizes: dict[str, int] = {}
         self._epochs = LeaderEpochCache()
 
@@ -85,7 +98,9 @@ class LogLoader:
         if not self._read_epochs():
             checkpoints = Checkpoints(False, None, checkpoints.log_start_offset)
         segments = self._list_segments(checkpoints.log_start_offset)
-        recovery = LogRecovery(self._disk, self._topic_partition, self._config.index_interval_bytes, self._see_batch)
+        recovery = LogRecovery(
+            self._disk, self._topic_partition, self._config.index_interval_bytes, self._see_batch, self._unsynced
+        )
         for segment in segments[:-1]:
             if not self._has_indexes(segment) or not (checkpoints.was_clean or recovery.has_sound_indexes(segment)):
                 recovery.rebuild_indexes(segment)

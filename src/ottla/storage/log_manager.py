@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import LogIo as NativeLogIo
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk, StrPath
+from ottla.runtime.parallel import map_in_threads
 from ottla.runtime.rng import Rng, SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -80,6 +81,7 @@ class LogManager:
         self._removal = SegmentRemoval(self._resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, self._resources)
         self._logs: dict[TopicPartition, Log] = {}
+        self._unsynced: set[str] = set()
         # One at a time changes which files a log has.
         self._files_change = asyncio.Lock()
         self._is_closing = False
@@ -123,7 +125,7 @@ class LogManager:
         self._checkpoints.read()
         if not directories:
             self._checkpoints.begin()
-        loaded = [self._load_log(topic_partition, name) for name, topic_partition in directories]
+        loaded = map_in_threads(self._load_log, directories)
         took_ms = self._clock.monotonic_ms() - begun_ms
         cuts = tuple(found.cut for found in loaded if found.cut is not None)
         scanned_bytes = sum(found.scanned_bytes for found in loaded)
@@ -143,22 +145,41 @@ class LogManager:
 
         Raises ApiError KAFKA_STORAGE_ERROR when the directory is offline or another topic's log is in the way.
         """
-        log = self._logs.get(topic_partition)
-        if log is None:
-            self.require_online()
-            directory = f"{self.path}/{topic_partition}"
-            loader = self._loader(topic_partition, directory, config)
-            try:
-                await self._checkpoints.forget(topic_partition)
-                found = await self._tasks.in_thread(self._create, directory, topic_id, loader)
-            except OSError as error:
-                self._writer.fail("open", error)
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {directory}: {error}") from error
-            log = Log(
-                topic_partition, topic_id, directory, config, self._resources, found.state, identity_is_durable=False
+        (log,) = await self.create_logs([topic_partition], topic_id, config)
+        return log
+
+    async def create_logs(
+        self, topic_partitions: Sequence[TopicPartition], topic_id: UUID, config: LogConfig
+    ) -> list[Log]:
+        """`create_log` for several partitions of one topic, in one go."""
+        missing = [name for name in topic_partitions if name not in self._logs]
+        if missing:
+            await self._make_logs(missing, topic_id, config)
+        return [await self._claim(self._logs[name], topic_id, config) for name in topic_partitions]
+
+    async def _make_logs(self, names: Sequence[TopicPartition], topic_id: UUID, config: LogConfig) -> None:
+        self.require_online()
+        loaders = {name: self._loader(name, f"{self.path}/{name}", config) for name in names}
+        try:
+            await self._checkpoints.forget(names)
+            found = await self._tasks.in_thread(self._create, loaders, topic_id)
+        except OSError as error:
+            self._writer.fail("open", error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {self.path}/{names[0]}: {error}") from error
+        for name, loaded in found.items():
+            self._logs[name] = Log(
+                name,
+                topic_id,
+                f"{self.path}/{name}",
+                config,
+                self._resources,
+                loaded.state,
+                identity_is_durable=False,
             )
-            self._logs[topic_partition] = log
-        elif log.topic_id == UNKNOWN_TOPIC_ID:
+
+    async def _claim(self, log: Log, topic_id: UUID, config: LogConfig) -> Log:
+        """See that a log is this topic's."""
+        if log.topic_id == UNKNOWN_TOPIC_ID:
             path = f"{log.directory}/{PARTITION_METADATA}"
             await self._tasks.in_thread(self._disk.write_atomic, path, format_partition_metadata(topic_id))
             log.topic_id = topic_id
@@ -172,18 +193,34 @@ class LogManager:
 
         An unknown one is passed over. Raises OSError when it cannot be renamed.
         """
-        log = self._logs.pop(topic_partition, None)
-        if log is None:
+        await self.delete_logs([topic_partition])
+
+    async def delete_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """`delete_log` for several, in one go."""
+        found = [self._logs.pop(name, None) for name in topic_partitions]
+        logs = [log for log in found if log is not None]
+        if not logs:
             return
+        await asyncio.gather(*map(self._let_go, logs))
+        renamed = {
+            log.directory: f"{self.path}/{deleted_directory_name(log.topic_partition, self._rng.uuid())}"
+            for log in logs
+        }
+        async with self._files_change:
+            await self._tasks.in_thread(self._rename_all, renamed)
+        self._removal.remove_trees_later(list(renamed.values()), logs[0].config.file_delete_delay_ms)
+
+    async def _let_go(self, log: Log) -> None:
         try:
             await log.abandon()
         except ApiError as error:
-            logger.warning("%s is deleted although it could not be written out: %s", topic_partition, error.message)
+            logger.warning("%s is deleted although it could not be written out: %s", log.topic_partition, error.message)
         self._removal.forget(log.segments)
-        renamed = f"{self.path}/{deleted_directory_name(topic_partition, self._rng.uuid())}"
-        async with self._files_change:
-            await self._tasks.in_thread(self._disk.rename, log.directory, renamed)
-        self._removal.remove_tree_later(renamed, log.config.file_delete_delay_ms)
+
+    def _rename_all(self, renamed: Mapping[str, str]) -> None:
+        for old, new in renamed.items():
+            self._disk.rename(old, new, durable=False)
+        self._disk.sync_dir(self.path)
 
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
@@ -266,6 +303,8 @@ class LogManager:
         self._is_closing = True
         async with self._files_change:
             complete = clean and await self._checkpoints.close_logs(self.logs())
+            if complete:
+                await self._tasks.in_thread(map_in_threads, self._sync_if_there, sorted(self._unsynced))
         self._writer.detach()
         await self._tasks.in_thread(self._writer.finish)
         self._writer.poll()
@@ -283,7 +322,8 @@ class LogManager:
                 found.append((name, topic_partition))
         return found
 
-    def _load_log(self, topic_partition: TopicPartition, name: str) -> LoadedLog:
+    def _load_log(self, found_directory: tuple[str, TopicPartition]) -> LoadedLog:
+        name, topic_partition = found_directory
         directory = f"{self.path}/{name}"
         config = LogConfig()
         checkpoints = self._checkpoints.of(topic_partition)
@@ -295,13 +335,24 @@ class LogManager:
         return found
 
     def _loader(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
-        return LogLoader(topic_partition, directory, config, self._disk, self._writer, self._clock.now_ms())
+        return LogLoader(
+            topic_partition, directory, config, self._disk, self._writer, self._clock.now_ms(), self._unsynced
+        )
 
-    def _create(self, directory: str, topic_id: UUID, loader: LogLoader) -> LoadedLog:
+    def _create(self, loaders: Mapping[TopicPartition, LogLoader], topic_id: UUID) -> dict[TopicPartition, LoadedLog]:
         # The log I/O thread makes the names durable before it reports the first sync of a file.
-        self._disk.make_dir(directory, durable=False)
-        self._disk.write(f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
-        return loader.load(Checkpoints(was_clean=True))
+        metadata = format_partition_metadata(topic_id)
+        found = {}
+        for name, loader in loaders.items():
+            directory = f"{self.path}/{name}"
+            self._disk.make_dir(directory, durable=False)
+            self._disk.write(f"{directory}/{PARTITION_METADATA}", metadata)
+            found[name] = loader.load(Checkpoints(was_clean=True))
+        return found
+
+    def _sync_if_there(self, path: str) -> None:
+        if self._disk.exists(path):
+            self._disk.sync_file(path)
 
     def _read_topic_id(self, directory: str) -> UUID:
         path = f"{directory}/{PARTITION_METADATA}"

@@ -59,7 +59,15 @@ class DamagedSegment:
 class LogRecovery:
     """Recovers the segments of one log, in place. BLOCKING."""
 
-    __slots__ = ("_disk", "_interval_bytes", "_on_batch", "_topic_partition", "damaged", "scanned_bytes")
+    __slots__ = (
+        "_disk",
+        "_interval_bytes",
+        "_on_batch",
+        "_topic_partition",
+        "_unsynced",
+        "damaged",
+        "scanned_bytes",
+    )
 
     def __init__(
         self,
@@ -67,12 +75,18 @@ class LogRecovery:
         topic_partition: TopicPartition,
         interval_bytes: int,
         on_batch: Callable[[BatchInfo], None],
+        unsynced: set[str],
     ) -> None:
-        """`on_batch` is called for every batch that was read again and found good."""
+        """`on_batch` is called for every batch that was read again and found good.
+
+        To `unsynced` come the files that were made anew and whose content is not durable yet: indexes of the newest
+        segment. Until the log is closed that is as usual; before it counts as closed they must be synced.
+        """
         self._disk = disk
         self._topic_partition = topic_partition
         self._interval_bytes = interval_bytes
         self._on_batch = on_batch
+        self._unsynced = unsynced
         self.scanned_bytes = 0
         self.damaged: list[DamagedSegment] = []
 
@@ -88,7 +102,7 @@ class LogRecovery:
             segment = segments[index]
             is_last = index + 1 == len(segments)
             may_cut = is_last or recovery_point is not None
-            end_offset, cut_bytes, reason = self._recover_segment(segment, point, may_cut=may_cut)
+            end_offset, cut_bytes, reason = self._recover_segment(segment, point, may_cut=may_cut, is_newest=is_last)
             if reason is None and recovery_point is not None:
                 if is_last and end_offset < recovery_point:
                     reason = f"the log ends here although it was on disk up to offset {recovery_point}"
@@ -126,9 +140,11 @@ class LogRecovery:
         walk_segment(file, segment.size, segment.base_offset, 0, on_batch, check_crc=False)
         self.scanned_bytes += segment.size
         indexer.complete()
-        self._write_indexes(segment, indexer)
+        self._write_indexes(segment, indexer, is_closed=True)
 
-    def _recover_segment(self, segment: LogSegment, point: int, *, may_cut: bool) -> tuple[int, int, str | None]:
+    def _recover_segment(
+        self, segment: LogSegment, point: int, *, may_cut: bool, is_newest: bool
+    ) -> tuple[int, int, str | None]:
         """Cut one segment at its first bad byte; returns its end offset, how many bytes went, and why.
 
         One that may not be cut is damaged, and nothing goes.
@@ -148,7 +164,7 @@ class LogRecovery:
         if walk.reason is not None and not may_cut:
             self.damaged.append(DamagedSegment(segment.log_path, walk.position, walk.end_offset, walk.reason))
             if not self.has_sound_indexes(segment):
-                self._write_indexes(segment, indexer)
+                self._write_indexes(segment, indexer, is_closed=True)
             return walk.end_offset, 0, None
         cut_bytes = segment.size - walk.position
         if cut_bytes:
@@ -157,7 +173,7 @@ class LogRecovery:
         if cut_bytes or walk.end_offset > point:
             self._disk.sync_file(segment.log_path)
         indexer.complete()
-        self._write_indexes(segment, indexer)
+        self._write_indexes(segment, indexer, is_closed=not is_newest)
         return walk.end_offset, cut_bytes, walk.reason
 
     def _trusted_indexes(self, segment: LogSegment, point: int) -> tuple[SegmentIndexer, int]:
@@ -193,14 +209,19 @@ class LogRecovery:
         self._disk.sync_dir(segments[index].directory)
         return CutTail(self._topic_partition, end_offset, cut_bytes, len(later), reason)
 
-    def _write_indexes(self, segment: LogSegment, indexer: SegmentIndexer) -> None:
+    def _write_indexes(self, segment: LogSegment, indexer: SegmentIndexer, *, is_closed: bool) -> None:
+        """Replace indexes that differ; those of the newest segment become durable later."""
         for suffix, content in (
             (INDEX_SUFFIX, indexer.offset_index.to_bytes()),
             (TIME_INDEX_SUFFIX, indexer.time_index.to_bytes()),
         ):
             path = segment.path(suffix)
             if not self._disk.exists(path) or self._disk.read_bytes(path) != content:
-                self._disk.write_atomic(path, content)
+                if is_closed:
+                    self._disk.write_atomic(path, content)
+                else:
+                    self._disk.write(path, content)
+                    self._unsynced.add(path)
 
 
 def _new_indexer(segment: LogSegment) -> SegmentIndexer:

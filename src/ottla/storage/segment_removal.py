@@ -1,7 +1,7 @@
 """Deleting files so that whoever still reads them can finish: renamed first, removed some time later."""
 
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Final
 
 from ottla.runtime.tasks import Tasks
@@ -36,9 +36,9 @@ class SegmentRemoval:
         renamed = await self._tasks.in_thread(self._rename, segments)
         self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(renamed)))
 
-    def remove_tree_later(self, path: str, delay_ms: int) -> None:
-        """Remove a directory after `delay_ms`."""
-        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_tree(path)))
+    def remove_trees_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove directories after `delay_ms`."""
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_trees(paths)))
 
     def _in_background(self, removal: Coroutine[None, None, None]) -> None:
         self._tasks.spawn(removal, "remove deleted files")
@@ -58,8 +58,9 @@ class SegmentRemoval:
         for path in paths:
             await self._tasks.in_thread(self._resources.disk.remove, path)
 
-    async def _remove_tree(self, path: str) -> None:
-        try:
-            await self._tasks.in_thread(self._resources.disk.remove_tree, path)
-        except OSError as error:
-            logger.warning("%s could not be removed: %s", path, error)
+    async def _remove_trees(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                await self._tasks.in_thread(self._resources.disk.remove_tree, path)
+            except OSError as error:
+                logger.warning("%s could not be removed: %s", path, error)

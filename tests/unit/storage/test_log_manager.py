@@ -186,6 +186,35 @@ async def test_deleting_an_unknown_log_is_no_error(tmp_path: Path):
         await directory.manager.delete_log(TopicPartition("nobody", 7))
 
 
+async def test_many_logs_of_a_topic_are_made_and_deleted_in_one_go(tmp_path: Path):
+    names = [TopicPartition("orders", index) for index in range(50)]
+    async with opened(tmp_path) as directory:
+        first = await directory.log(topic_partition=names[7])
+        logs = await directory.manager.create_logs(names, TOPIC_ID, SMALL)
+        assert [log.topic_partition for log in logs] == names
+        assert logs[7] is first
+        assert {log.config for log in logs} == {SMALL}
+        for log in logs[:3]:
+            directory.append(log, batch())
+        await directory.manager.delete_logs([*names, TopicPartition("nobody", 1)])
+        assert directory.manager.logs() == ()
+        assert directory.stages == [(1, 0)] * 3 + [(2, 0)] * 3
+        assert len(names_in(tmp_path, "orders-*-delete")) == len(names_in(tmp_path, "orders*")) == 50
+        await directory.pass_time(SMALL.file_delete_delay_ms)
+        assert names_in(tmp_path, "orders*") == []
+
+
+async def test_new_logs_are_not_held_to_what_was_remembered_of_earlier_ones(tmp_path: Path):
+    names = [TopicPartition("orders", index) for index in range(3)]
+    async with opened(tmp_path) as directory:
+        for log in await directory.manager.create_logs(names, TOPIC_ID, SMALL):
+            await directory.append_all(log, [batch(5)])
+        await directory.manager.checkpoint_recovery_points()
+        await directory.manager.delete_logs(names)
+        await directory.manager.create_logs(names, TOPIC_ID, SMALL)
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n0\n"
+
+
 async def test_recovery_points_move_with_what_is_flushed(tmp_path: Path):
     checkpoint = tmp_path / "recovery-point-offset-checkpoint"
     async with opened(tmp_path) as directory:
