@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from aiokafka.admin import RecordsToDelete
-from confluent_kafka import Consumer, ElectionType, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, IsolationLevel, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.admin import ConfigResourceType, KafkaAdminClient
@@ -158,6 +158,44 @@ def test_what_was_deleted_stays_deleted_after_a_kill(new_broker):
         broker.start()
         assert watermarks(broker, topic) == (offset, end)
         assert read_all(broker, topic, end) == list(range(offset, end))
+
+
+@pytest.mark.proves(client="confluent-kafka", feature="admin: delete records")
+def test_an_idempotent_producer_goes_on_after_its_records_were_deleted_and_the_broker_killed(new_broker):
+    broker = new_broker().start()
+    topic = new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    offsets: list[int] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        offsets.append(message.offset())
+
+    for round_number in range(3):
+        for number in range(4):
+            producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
+        assert producer.flush(WAIT_S) == 0
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        end = 4 * (round_number + 1)
+        assert only(admin.delete_records([TopicPartition(topic, 0, ALL)])).low_watermark == end
+        broker.kill()
+        broker.start()
+        assert watermarks(broker, topic) == (end, end)
+    assert offsets == list(range(12))
+
+
+@pytest.mark.proves(client="confluent-kafka", feature="admin: delete records")
+def test_a_group_whose_commit_was_deleted_begins_at_what_is_left(confluent, broker):
+    topic = new_topic(broker)
+    fill(broker, topic, 8)
+    options = {"bootstrap.servers": broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**options, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    only(confluent.delete_records([TopicPartition(topic, 0, 6)]))
+    consumer.subscribe([topic])
+    messages = [consumer.poll(WAIT_S) for _ in range(2)]
+    assert [message.offset() for message in messages if message is not None] == [6, 7]
+    consumer.close()
 
 
 @pytest.mark.proves(client="confluent-kafka", feature="admin: offsets")
