@@ -1,7 +1,9 @@
 """The benchmark works: a run of a few records against Ottla alone gives every figure of the rows it was asked for."""
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from benchmarks.beside_kafka import session as session_module
 from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.plan import steps
 from benchmarks.beside_kafka.report import Report, markdown
@@ -76,6 +78,15 @@ def test_a_load_that_fails_says_why(tmp_path, broker):
     load = LoadGenerator(compiled("load", tmp_path, (librdkafka(),)), broker.bootstrap)
     with pytest.raises(LoadError, match="produce of nowhere"):
         load.produce("nowhere", {"message.timeout.ms": "300", "allow.auto.create.topics": "false"}, count=1)
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 5, 9])
+def test_a_topic_grows_in_steps_to_the_partitions_asked_for(tmp_path, monkeypatch, broker, partitions):
+    monkeypatch.setattr(session_module, "PARTITIONS_AT_ONCE", 4)
+    session = Session(None, tmp_path, None, no_kafka, lambda: None, print)
+    session.create_topic(broker, f"steps-{partitions}", partitions)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    assert len(admin.list_topics(f"steps-{partitions}").topics[f"steps-{partitions}"].partitions) == partitions
 
 
 def test_a_smaller_session_still_sends_something(tmp_path):
