@@ -46,9 +46,9 @@ class KafkaTools:
     def leader_election(self, *args: object) -> Ended:
         return self._run("LeaderElectionCommand", *args)
 
-    def tool(self, name: str, *args: object) -> Ended:
+    def tool(self, tool: str, *args: object) -> Ended:
         """A tool of the package that has no method here."""
-        return self._run(name, *args)
+        return self._run(tool, *args)
 
     def tool_with_input(self, name: str, lines: list[str], *args: object) -> Ended:
         """A tool that reads lines from standard input."""

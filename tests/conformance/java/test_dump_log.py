@@ -1,0 +1,114 @@
+"""kafka-dump-log over our files: what Apache Kafka would find on this disk."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.java.jvm import Ended, Jvm
+from tests.conformance.java.kafka_tools import KafkaTools
+
+pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Kafka's tools", feature="dump-log of our files")]
+BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* compresscodec: (\w+) crc: \d+ isvalid: (\w+)")
+RECORD = re.compile(r"\| offset: (\d+) CreateTime: \d+ keySize: .* payload: (\d+) \w+")
+# The tool counts from -1 in every file: it finds a gap in front of each segment but the first.
+FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n")
+# A segment of the smallest size that is allowed holds about a hundred records of this length.
+SIZE = 10_000
+SEGMENT_BYTES = 1024 * 1024
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def written(jvm: Jvm, bootstrap: str, topic: str, first: int, count: int, codec: str = "none") -> None:
+    """Records of a number and noise, ten a batch, to partition 0."""
+    jvm.run("Payloads", bootstrap, topic, first, count, SIZE, codec).ok()
+
+
+def files(partition: Path, suffix: str) -> list[Path]:
+    return sorted(partition.glob(f"{'[0-9]' * 20}.{suffix}"))
+
+
+def dump(tools: KafkaTools, paths: list[Path], *how: str) -> Ended:
+    ended = tools.dump_log("--files", ",".join(map(str, paths)), *how)
+    return replace(ended, err=FIRST_OFFSET.sub("", ended.err)).ok()
+
+
+def assert_whole(tools: KafkaTools, partition: Path, count: int, codecs: set[str]) -> None:
+    """Each record is there once, in order; each batch is valid; both indexes of each segment are right."""
+    lines = dump(tools, files(partition, "log"), "--deep-iteration", "--print-data-log").lines
+    batches = [found.groups() for line in lines if (found := BATCH.match(line))]
+    assert {(codec, valid) for *_, codec, valid in batches} == {(codec, "true") for codec in codecs}
+    assert [int(base) for base, *_ in batches] == [0, *[int(last) + 1 for _, last, *_ in batches[:-1]]]
+    records = [found.groups() for line in lines if (found := RECORD.match(line))]
+    assert records == [(str(number), str(number)) for number in range(count)]
+    indexes = [*files(partition, "index"), *files(partition, "timeindex")]
+    assert [line for line in dump(tools, indexes, "--verify-index-only").lines if "Dumping" not in line] == []
+    sane = [line for line in dump(tools, indexes, "--index-sanity-check").lines if "Dumping" not in line]
+    assert sane == [f"{index} passed sanity check." for index in indexes]
+
+
+@pytest.fixture
+def own(new_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
+    """A broker with small segments, whose files are looked at."""
+    return new_broker(log_segment_bytes=str(SEGMENT_BYTES), log_index_interval_bytes="4096").start()
+
+
+@pytest.fixture
+def tools(jvm: Jvm, own: BrokerProcess) -> KafkaTools:
+    return KafkaTools(jvm, own.bootstrap)
+
+
+def test_segments_of_every_codec_and_their_indexes_after_rolls(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    for number, codec in enumerate(CODECS):
+        written(tools.jvm, tools.bootstrap, "t", number * 120, 120, codec)
+    partition = own.data_dir / "t-0"
+    assert len(files(partition, "log")) >= 4
+    assert_whole(tools, partition, 600, set(CODECS))
+    entries = [line for line in dump(tools, files(partition, "index")).lines if line.startswith("offset: ")]
+    assert len(entries) > 40
+
+
+def test_after_a_stop_the_snapshot_has_the_producers(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    written(tools.jvm, tools.bootstrap, "t", 0, 300)
+    assert own.stop() == 0
+    partition = own.data_dir / "t-0"
+    assert_whole(tools, partition, 300, {"none"})
+    last = files(partition, "snapshot")[-1]
+    assert int(last.stem) == 300
+    rows = [line for line in dump(tools, [last]).lines if line.startswith("producerId: ")]
+    assert "lastSequence: 299 lastOffset: 299" in rows[-1]
+    assert "producerEpoch: 0" in rows[-1]
+
+
+def test_after_a_kill_and_a_recovery(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    written(tools.jvm, tools.bootstrap, "t", 0, 300, "lz4")
+    own.kill()
+    partition = own.data_dir / "t-0"
+    for index in (files(partition, "index")[1], files(partition, "timeindex")[1]):
+        index.unlink()
+    with files(partition, "log")[-1].open("ab") as torn:
+        torn.write(b"\0" * 7 + b"torn batch")
+    own.start()
+    written(tools.jvm, tools.bootstrap, "t", 300, 100)
+    assert_whole(tools, partition, 400, {"lz4", "none"})
+
+
+def test_the_offsets_topic_is_read_by_its_decoder(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    tools.produce("t", ["one", "two", "three"])
+    tools.consume("t", 2, "--group", "readers", "--from-beginning")
+    logs = [log for log in sorted(own.data_dir.glob("__consumer_offsets-*/0*.log")) if log.stat().st_size]
+    lines = dump(tools, logs, "--offsets-decoder").lines
+    commits = [line for line in lines if '"topic":"t"' in line]
+    assert '{"type":"1","data":{"group":"readers","topic":"t","partition":0}}' in commits[-1]
+    assert '"version":"3","data":{"offset":2,"leaderEpoch":' in commits[-1]
+    metadata = [line for line in lines if '{"type":"2","data":{"group":"readers"}}' in line]
+    assert '"protocolType":"consumer","generation":1,"protocol":"range"' in metadata[0]
+    assert '"members":[{"memberId":"console-consumer-' in metadata[0]
+    assert '"members":[]' in metadata[-1]
