@@ -129,3 +129,23 @@ class TestBroker:
         refused = kafka.configs("--alter", "--broker", "1", "--add-config", setting)
         assert refused.code == 1
         assert setting.split("=")[0] in refused.err.split("Caused by:")[-1]
+
+
+def test_everything_of_a_kind_is_described_at_once(kafka: KafkaTools, name: str) -> None:
+    kafka.new_topic(name)
+    kafka.produce(name, ["one"])
+    kafka.consume(name, 1, "--group", name, "--from-beginning")
+
+    def all_of(kind: str) -> list[str]:
+        return kafka.configs("--describe", "--entity-type", kind).ok().lines
+
+    assert f"Dynamic configs for topic {name} are:" in all_of("topics")
+    assert f"Dynamic configs for group {name} are:" in all_of("groups")
+    assert all_of("brokers")[0] == "Dynamic configs for broker 1 are:"
+    assert all_of("client-metrics") == []
+
+
+def test_loggers_have_no_settings_here(kafka: KafkaTools) -> None:
+    refused = kafka.configs("--describe", "--entity-type", "broker-loggers", "--entity-name", "1")
+    assert refused.code == 1
+    assert "InvalidRequestException" in refused.err

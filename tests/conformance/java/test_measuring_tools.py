@@ -28,18 +28,7 @@ def test_what_the_producer_perf_test_sends_the_consumer_perf_test_reads(kafka: K
 @pytest.mark.proves(client="Kafka's tools", feature="end-to-end latency")
 def test_each_record_makes_its_round(kafka: KafkaTools, name: str) -> None:
     kafka.new_topic(name)
-    how = (
-        "--num-records",
-        50,
-        "--producer-acks",
-        "all",
-        "--record-size",
-        30,
-        "--num-headers",
-        2,
-        "--record-key-size",
-        5,
-    )
+    sizes = ("--record-size", 30, "--num-headers", 2, "--record-key-size", 5)
     acks = ("--num-records", 50, "--producer-acks", "all")
     said = kafka.tool("EndToEndLatency", "--topic", name, *acks, *sizes).ok()
     assert re.search(r"Avg latency: [\d.]+ ms", said.out)

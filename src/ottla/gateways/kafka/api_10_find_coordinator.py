@@ -65,7 +65,8 @@ async def _topic(ctx: RequestContext, key_type: int) -> TopicImage:
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS_TOPIC} is not there yet: {error}"
             ) from error
     if key_type == TRANSACTION:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker does not coordinate transactions")
+        # Not COORDINATOR_NOT_AVAILABLE: clients would ask again until their time is up instead of telling their user.
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served: they have no coordinator here")
     raise ApiError(ErrorCode.INVALID_REQUEST, f"this broker has no coordinators of type {key_type}")
 
 
