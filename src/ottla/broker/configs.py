@@ -1,6 +1,6 @@
 """What settings hold for topics and brokers, where they come from, and how they are changed."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
@@ -21,9 +21,14 @@ from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.setting import SettingDefinition, UpdateScope
+from ottla.model.setting import SettingDefinition, UpdateScope, shortened
 from ottla.model.topic_name import validate_topic_name
 from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
+
+ConfigEntries = tuple[ConfigEntry, ...]
+
+DESCRIBED_MAX: Final = 256
+"""How many different sets of entries are kept: thousands of topics usually set the same few things."""
 
 _RESOURCE_TYPES: Final = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
@@ -31,12 +36,15 @@ _RESOURCE_TYPES: Final = frozenset(ConfigResourceType) - {ConfigResourceType.UNK
 class ConfigService:
     """Belongs to the event loop."""
 
-    __slots__ = ("_controller", "_node_id", "_settings")
+    __slots__ = ("_controller", "_described", "_described_for", "_node_id", "_settings")
 
     def __init__(self, controller: Controller, settings: BrokerSettings) -> None:
         self._controller = controller
         self._settings = settings
         self._node_id = settings.node_id
+        # Entries by what the resource sets itself, for as long as nothing is set on brokers that was not set before.
+        self._described: dict[tuple[ConfigResourceType, frozenset[tuple[str, str]]], ConfigEntries] = {}
+        self._described_for: tuple[Mapping[str, str], ...] = ()
 
     def topic_settings(self, topic: str, image: MetadataImage | None = None) -> dict[str, str]:
         """Every topic setting with the value that holds for a topic, as text, in the given or the current image."""
@@ -51,9 +59,9 @@ class ConfigService:
         changed = (image.topic(resource.name) for resource in delta.changed_configs)
         return [topic for topic in changed if topic is not None and topic.topic_id in known]
 
-    def created_topic_entries(self, own: Mapping[str, str]) -> list[ConfigEntry]:
+    def created_topic_entries(self, own: Mapping[str, str]) -> ConfigEntries:
         """The entries of a topic that was just created, or is only checked, with these settings of its own."""
-        return self._topic_entries(own, None)
+        return self._entries(ConfigResourceType.TOPIC, own)
 
     def resources(self, types: Collection[int]) -> list[ConfigResource]:
         """The resources of these types that settings may be asked for, of every type when none is given.
@@ -72,29 +80,34 @@ class ConfigService:
             found.extend(ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(image.brokers))
         return found
 
-    def describe(self, resource: ConfigResource, names: Iterable[str] | None) -> list[ConfigEntry]:
+    def describe(self, resource: ConfigResource, names: Collection[str] | None) -> ConfigEntries:
         """The settings of a resource, sorted by name; those asked for, or with None all of them.
 
-        Groups and client metrics have none that could be set here. Raises ApiError INVALID_TOPIC_EXCEPTION,
-        UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
+        Resources that set the same things get the same value, which is made once. Groups and client metrics have no
+        settings here. Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
         """
-        wanted = None if names is None else frozenset(names)
+        entries = self._all_entries(resource)
+        return entries if names is None else tuple(each for each in entries if each.name in names)
+
+    def _all_entries(self, resource: ConfigResource) -> ConfigEntries:
+        image = self._controller.image
         if resource.type == ConfigResourceType.TOPIC:
             validate_topic_name(resource.name)
-            if self._controller.image.topic(resource.name) is None:
+            if image.topic(resource.name) is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {resource.name}")
-            return self._topic_entries(self._controller.image.config(resource), wanted)
+            return self._entries(resource.type, image.config(resource))
         if resource.type == ConfigResourceType.BROKER:
             if resource == ALL_BROKERS:
-                return self._all_brokers_entries(wanted)
+                return self._all_brokers_entries()
             if resource.name != str(self._node_id):
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
-                    f"this is broker {self._node_id}: it describes itself and all brokers, not {resource.name!r}",
+                    f"this is broker {self._node_id}: it describes itself and all brokers, "
+                    f"not {shortened(resource.name)!r}",
                 )
-            return [self._broker_entry(each) for each in _selected(BROKER_SETTINGS.values(), wanted)]
+            return self._entries(resource.type, {})
         if resource.type in RESOURCE_TYPES_WITHOUT_SETTINGS and resource.name:
-            return []
+            return ()
         raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
 
     async def alter(
@@ -106,12 +119,30 @@ class ConfigService:
     def _set_on_broker(self, image: MetadataImage) -> dict[str, str]:
         return {**self._settings.explicit, **image.broker_config(self._node_id)}
 
-    def _topic_entries(self, own: Mapping[str, str], wanted: frozenset[str] | None) -> list[ConfigEntry]:
+    def _entries(self, kind: ConfigResourceType, own: Mapping[str, str]) -> ConfigEntries:
+        """The entries of a topic that sets `own`, or of this broker, made now or found."""
+        image = self._controller.image
+        current = (image.config(ALL_BROKERS), image.config(self._own_resource))
+        if len(self._described) >= DESCRIBED_MAX or not _are_the_same(current, self._described_for):
+            self._described.clear()
+            self._described_for = current
+        key = (kind, frozenset(own.items()))
+        entries = self._described.get(key)
+        if entries is None:
+            is_topic = kind == ConfigResourceType.TOPIC
+            entries = self._described[key] = self._topic_entries(own) if is_topic else self._broker_entries()
+        return entries
+
+    @property
+    def _own_resource(self) -> ConfigResource:
+        return ConfigResource(ConfigResourceType.BROKER, str(self._node_id))
+
+    def _topic_entries(self, own: Mapping[str, str]) -> ConfigEntries:
         effective = effective_topic_settings(own, self._set_on_broker(self._controller.image))
-        return [
+        return tuple(
             _entry(definition, effective[definition.name], self._topic_synonyms(definition.name, own))
-            for definition in _selected(TOPIC_SETTINGS.values(), wanted)
-        ]
+            for definition in TOPIC_SETTINGS.values()
+        )
 
     def _topic_synonyms(self, name: str, own: Mapping[str, str]) -> tuple[ConfigSynonym, ...]:
         inherited = self._broker_synonyms([synonym.name for synonym in BROKER_SYNONYMS[name]])
@@ -119,16 +150,15 @@ class ConfigService:
             return (ConfigSynonym(name, own[name], ConfigSource.TOPIC), *inherited)
         return inherited
 
-    def _broker_entry(self, definition: SettingDefinition) -> ConfigEntry:
-        synonyms = self._broker_synonyms([definition.name])
-        return _entry(definition, synonyms[0].value if synonyms else None, synonyms)
+    def _broker_entries(self) -> ConfigEntries:
+        found = ((each, self._broker_synonyms([each.name])) for each in BROKER_SETTINGS.values())
+        return tuple(_entry(each, synonyms[0].value if synonyms else None, synonyms) for each, synonyms in found)
 
     def _broker_synonyms(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
         """The values under any of the names, the one that holds first."""
         image = self._controller.image
-        own = ConfigResource(ConfigResourceType.BROKER, str(self._node_id))
         layers: tuple[tuple[ConfigSource, Callable[[str], str | None]], ...] = (
-            (ConfigSource.DYNAMIC_BROKER, image.config(own).get),
+            (ConfigSource.DYNAMIC_BROKER, image.config(self._own_resource).get),
             (ConfigSource.DYNAMIC_ALL_BROKERS, image.config(ALL_BROKERS).get),
             (ConfigSource.STATIC_BROKER, self._settings.explicit.get),
             (ConfigSource.DEFAULT, lambda name: BROKER_SETTINGS[name].default),
@@ -140,22 +170,22 @@ class ConfigService:
             if (value := value_of(name)) is not None
         )
 
-    def _all_brokers_entries(self, wanted: frozenset[str] | None) -> list[ConfigEntry]:
+    def _all_brokers_entries(self) -> ConfigEntries:
         """Only what was set for all brokers while they ran, as Kafka describes the resource without a name."""
         present = self._controller.image.config(ALL_BROKERS)
-        definitions = (definition for definition in BROKER_SETTINGS.values() if definition.name in present)
-        return [
+        return tuple(
             _entry(
                 definition,
                 present[definition.name],
                 (ConfigSynonym(definition.name, present[definition.name], ConfigSource.DYNAMIC_ALL_BROKERS),),
             )
-            for definition in _selected(definitions, wanted)
-        ]
+            for definition in BROKER_SETTINGS.values()
+            if definition.name in present
+        )
 
 
-def _selected(definitions: Iterable[SettingDefinition], wanted: frozenset[str] | None) -> list[SettingDefinition]:
-    return [definition for definition in definitions if wanted is None or definition.name in wanted]
+def _are_the_same(first: Sequence[object], second: Sequence[object]) -> bool:
+    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
 
 
 def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:

@@ -253,8 +253,10 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} is committed up to {self.high_watermark}, not {offset}",
             )
+        before = self.log.log_start_offset
         log_start_offset = self.log.delete_records_before(offset)
-        self.on_high_watermark(self)
+        if log_start_offset != before:
+            self.on_high_watermark(self)
         return log_start_offset
 
     def epoch_of_offset(self, offset: int) -> int:

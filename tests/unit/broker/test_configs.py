@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.broker.config_entry import ConfigSource
-from ottla.broker.configs import ConfigService
+from ottla.broker.configs import DESCRIBED_MAX, ConfigService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
@@ -74,3 +74,36 @@ async def test_a_subscriber_sees_the_settings_of_the_image_it_is_given(controlle
     controller.publisher.subscribe(lambda image, delta: seen.append(configs.topic_settings("a", image)["retention.ms"]))
     await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
     assert seen == ["1"]
+
+
+async def test_topics_that_set_the_same_things_are_described_once(configs, controller):
+    await controller.create_topics([NewTopic("c"), NewTopic("d", configs={"retention.ms": "7"})])
+    a, b, c, d = (configs.describe(topic_resource(name), None) for name in "abcd")
+    assert a is c
+    assert b is d
+    assert a is not b
+
+
+@pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
+async def test_what_was_described_is_described_anew_when_a_broker_changes(configs, resource):
+    before = [configs.describe(each, None) for each in (topic_resource("a"), BROKER)]
+    for value in ("5", "6", None):
+        await configs.alter(setting(resource, "log.retention.ms", value))
+        topic, broker = (
+            {entry.name: entry.value for entry in configs.describe(each, None)}
+            for each in (topic_resource("a"), BROKER)
+        )
+        assert topic["retention.ms"] == (value or "120000")
+        assert broker["log.retention.ms"] == value
+    assert [configs.describe(each, None) for each in (topic_resource("a"), BROKER)] == before
+
+
+async def test_what_is_remembered_of_topics_has_a_limit(configs, controller):
+    names = [f"t{number}" for number in range(DESCRIBED_MAX + 10)]
+    await controller.create_topics(
+        [NewTopic(name, configs={"retention.ms": str(number)}) for number, name in enumerate(names)]
+    )
+    for number, name in enumerate(names):
+        entries = {entry.name: entry.value for entry in configs.describe(topic_resource(name), None)}
+        assert entries["retention.ms"] == str(number)
+    assert len(configs._described) <= DESCRIBED_MAX

@@ -26,8 +26,9 @@ async def delete(door, *wanted, version=API.max_version):
         for name, index, offset in wanted
     )
     answer = await door.ask(API, DeleteRecordsRequest(topics=topics, timeout_ms=1_000), version)
-    assert [topic.name for topic in answer.topics] == [topic.name for topic in topics]
-    return [(each.error_code, each.low_watermark) for topic in answer.topics for each in topic.partitions]
+    results = {(topic.name, each.partition_index): each for topic in answer.topics for each in topic.partitions}
+    assert len(results) == len(wanted)
+    return [(results[name, index].error_code, results[name, index].low_watermark) for name, index, _ in wanted]
 
 
 async def offset_of(door, timestamp, index=0):
@@ -80,6 +81,14 @@ async def test_the_greatest_time_is_that_of_a_record_that_is_left(log_door):
     assert await offset_of(log_door, -3) == 17
 
 
+async def test_of_a_partition_that_is_named_twice_the_last_one_counts(log_door):
+    await log_door.append(await log_door.partition(), 5)
+    wanted = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2)]
+    topics = (DeleteRecordsTopic("t", wanted), DeleteRecordsTopic("t", wanted[1:]))
+    answer = await log_door.ask(API, DeleteRecordsRequest(topics=topics, timeout_ms=1_000))
+    assert [[each.low_watermark for each in topic.partitions] for topic in answer.topics] == [[2]]
+
+
 async def test_the_log_start_never_moves_back(log_door):
     await log_door.append(await log_door.partition(), 5)
     answers = [await delete(log_door, ("t", 0, offset)) for offset in (3, 1, 0, 3)]
@@ -128,6 +137,7 @@ async def test_readers_that_wait_are_looked_at_again(log_door):
     partition = await log_door.partition()
     await log_door.append(partition, 5)
     log_door.moved.clear()
+    await delete(log_door, ("t", 0, 5))
     await delete(log_door, ("t", 0, 5))
     assert log_door.moved == [partition]
 

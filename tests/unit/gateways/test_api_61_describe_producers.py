@@ -45,3 +45,10 @@ async def test_what_is_not_there_is_told_partition_by_partition(log_door):
     (illegal,) = await ask(log_door, "bad name", 0)
     assert illegal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "bad name" in illegal.error_message
+
+
+async def test_a_partition_that_is_named_twice_is_told_once(log_door):
+    await log_door.partition()
+    topics = (TopicRequest("t", (0, 0, 9)), TopicRequest("t", (0,)))
+    answer = await log_door.ask(API, DescribeProducersRequest(topics=topics))
+    assert [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0, 9]]

@@ -10,6 +10,7 @@ from ottla.gateways.kafka import (
 )
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.topic_settings import TOPIC_SETTINGS
 from ottla.protocol.messages.alter_configs import AlterableConfig as ReplacingConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -305,3 +306,24 @@ async def test_every_setting_is_described_with_type_and_documentation(door):
             assert (config.value is None) == (config.synonyms == ()), config.name
             if config.synonyms:
                 assert config.synonyms[0].source == config.config_source, config.name
+
+
+async def test_what_is_asked_twice_is_told_once(door):
+    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    asked = [DescribeConfigsResource(TOPIC, name, keys) for name in "ab" for keys in (None, ("retention.ms",))]
+    answer = await door.ask(DESCRIBE, DescribeConfigsRequest(resources=tuple(asked * 100)))
+    assert [(each.resource_name, len(each.configs)) for each in answer.results] == [
+        ("a", len(TOPIC_SETTINGS)),
+        ("a", 1),
+        ("b", len(TOPIC_SETTINGS)),
+        ("b", 1),
+    ]
+
+
+async def test_many_topics_with_settings_of_their_own_are_told_apart(door):
+    names = [f"t{number}" for number in range(600)]
+    await door.topics.create([NewTopic(name, configs={"retention.ms": name[1:]}) for name in names])
+    resources = tuple(DescribeConfigsResource(TOPIC, name, None) for name in names)
+    answer = await door.ask(DESCRIBE, DescribeConfigsRequest(resources=resources))
+    values = [[config.value for config in each.configs if config.name == "retention.ms"] for each in answer.results]
+    assert values == [[name[1:]] for name in names]

@@ -23,23 +23,21 @@ NO_LOW_WATERMARK: Final = -1
 
 
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete the records of each partition before an offset."""
-    outcomes = iter(
-        await ctx.broker.record_deletion.delete(
-            [
-                RecordsBefore(topic.name, partition.partition_index, partition.offset)
-                for topic in request.topics
-                for partition in topic.partitions
-            ]
-        )
+    """Delete the records of each partition before an offset; of a partition that is named twice the last one counts."""
+    wanted = {
+        (topic.name, partition.partition_index): partition.offset
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    outcomes = await ctx.broker.record_deletion.delete(
+        [RecordsBefore(topic, index, offset) for (topic, index), offset in wanted.items()]
     )
+    results: dict[str, list[DeleteRecordsPartitionResult]] = {}
+    for (topic, index), outcome in zip(wanted, outcomes, strict=True):
+        results.setdefault(topic, []).append(_result(index, outcome))
     return DeleteRecordsResponse(
         topics=tuple(
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(_result(partition.partition_index, next(outcomes)) for partition in topic.partitions),
-            )
-            for topic in request.topics
+            DeleteRecordsTopicResult(name=topic, partitions=tuple(partitions)) for topic, partitions in results.items()
         )
     )
 

@@ -4,6 +4,7 @@
 """
 
 from ottla.broker.config_entry import ConfigEntry
+from ottla.broker.configs import ConfigEntries
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.image.image import ConfigResource, ConfigResourceType
@@ -19,15 +20,24 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+Made = dict[int, tuple[ConfigEntries, tuple[DescribeConfigsResourceResult, ...]]]
+"""Entries with what is told of them, by their identity, which is theirs for as long as they are kept here."""
+
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Tell the settings of topics and brokers, and where their values come from."""
-    return DescribeConfigsResponse(results=tuple(_result(ctx, request, each) for each in request.resources))
+    """Tell the settings of topics and brokers, and where their values come from; what is asked twice is told once."""
+    resources = dict.fromkeys(request.resources)
+    made: Made = {}
+    return DescribeConfigsResponse(results=tuple(_result(ctx, request, each, made) for each in resources))
 
 
 def _result(
-    ctx: RequestContext, request: DescribeConfigsRequest, wanted: DescribeConfigsResource
+    ctx: RequestContext,
+    request: DescribeConfigsRequest,
+    wanted: DescribeConfigsResource,
+    made: Made,
 ) -> DescribeConfigsResult:
+    """What is told of a resource, made once for all that have the same entries: a thousand topics cost one."""
     try:
         resource = ConfigResource(config_resource_type(wanted.resource_type), wanted.resource_name)
         entries = ctx.broker.configs.describe(resource, wanted.configuration_keys or None)
@@ -38,11 +48,14 @@ def _result(
             resource_type=wanted.resource_type,
             resource_name=wanted.resource_name,
         )
+    known = made.get(id(entries))
+    if known is None:
+        known = made[id(entries)] = entries, tuple(_config(entry, request) for entry in entries)
     return DescribeConfigsResult(
         error_message=None,
         resource_type=wanted.resource_type,
         resource_name=wanted.resource_name,
-        configs=tuple(_config(entry, request) for entry in entries),
+        configs=known[1],
     )
 
 

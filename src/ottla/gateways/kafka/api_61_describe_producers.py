@@ -16,14 +16,17 @@ from ottla.replication.partition import NO_EPOCH
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Tell which idempotent producers each partition remembers, and what it remembers last of each."""
+    """Tell which idempotent producers each partition remembers, and what it remembers last of each.
+
+    A partition that is named twice is told once: it may have thousands of producers.
+    """
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(_partition(ctx, topic.name, index) for index in topic.partition_indexes),
-            )
-            for topic in request.topics
+            TopicResponse(name=name, partitions=tuple(_partition(ctx, name, index) for index in indexes))
+            for name, indexes in wanted.items()
         )
     )
 
