@@ -27,7 +27,7 @@ KAFKA_JVM_FLAGS = (
     "-Djava.awt.headless=true",
 )
 KAFKA_CLUSTER_ID = "b3R0bGEtYmVzaWRlLWthZg"
-STOP_PATIENCE_S = 180
+STOP_PATIENCE_S = 600
 FIRST_TOPIC = "first"
 
 
