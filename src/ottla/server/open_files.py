@@ -7,8 +7,9 @@ comes again.
 """
 
 import resource
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.model.lazy_dataclass import dataclass
 
 CONNECTIONS_MAX: Final = 100_000
 """As many connections are allowed when nobody says how many, however many files may be open: each has its price in
