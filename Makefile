@@ -7,7 +7,7 @@ ROUNDS ?= 2
 FUZZ_SECONDS ?= 120
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test conformance chaos check fuzz bench bench-parts docs clean
+.PHONY: setup run test conformance hostile chaos check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
 
@@ -25,6 +25,9 @@ fuzz: $(STAMP)/dev ## Fuzz the kernel and what reads a stranger's bytes in Pytho
 
 chaos: $(STAMP)/dev ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
 	@$(BIN)/python -m chaos --json build/chaos.json
+
+hostile: $(STAMP)/dev ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
+	@$(BIN)/python -m pytest tests/hostile
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check

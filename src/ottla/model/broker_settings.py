@@ -109,7 +109,10 @@ class BrokerSettings:
 
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
         value = self._values[name]
-        return tuple(parse_endpoint(text) for text in value) if isinstance(value, tuple) else ()
+        try:
+            return tuple(parse_endpoint(text) for text in value) if isinstance(value, tuple) else ()
+        except InvalidSettingError as error:
+            raise InvalidSettingError(f"{name}: {error.message}") from error
 
     def _check_together(self) -> None:
         """What no setting can check alone."""

@@ -1,0 +1,180 @@
+"""Records that no producer may send: each is refused with Kafka's error for it, and nothing is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ottla.model.error_code import ErrorCode
+from ottla.native import build_batch
+from ottla.protocol.frame import encode_request
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker_process import BrokerProcess
+from tests.hostile.conftest import create_topic, end_offset
+from tests.hostile.process_memory import peak_mib
+from tests.hostile.raw_peer import RawPeer
+from tests.unit.native.independent_codec import GZIP, LZ4, SNAPPY, ZSTD, pack, with_header, with_payload
+
+NOW_MS = time.time_ns() // 1_000_000
+YEAR_MS = 365 * 24 * 3_600_000
+GOOD = bytes(build_batch([(NOW_MS, b"key", b"value %d" % number, []) for number in range(5)]))
+ALL, LEADER, NONE = -1, 1, 0
+
+
+def produce(peer: RawPeer, topic: str, records: bytes | None, *, acks: int = ALL, index: int = 0, version: int = 9):
+    """The error and the message of a produce request."""
+    data = (PartitionProduceData(index=index, records=records),)
+    request = ProduceRequest(
+        acks=acks, timeout_ms=20_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
+    )
+    ((answer,),) = (each.partition_responses for each in peer.ask(request, version).responses)
+    return ErrorCode(answer.error_code), answer.error_message
+
+
+def header_of(**changes: int) -> bytes:
+    return bytes(with_header(GOOD, **changes))
+
+
+def payload_of(payload: bytes, **changes: int) -> bytes:
+    return bytes(with_payload(GOOD, payload, **changes))
+
+
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+BAD_RECORDS = {
+    "message format 0": (header_of(magic=0), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "message format 1": (header_of(magic=1), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "message format 3": (header_of(magic=3), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "message format -1": (header_of(magic=-1), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "a bad checksum": (header_of(crc=1), ErrorCode.CORRUPT_MESSAGE),
+    "a changed byte": (GOOD[:-3] + b"?" + GOOD[-2:], ErrorCode.CORRUPT_MESSAGE),
+    "a batch without its last byte": (GOOD[:-1], ErrorCode.CORRUPT_MESSAGE),
+    "half a header": (GOOD[:40], ErrorCode.CORRUPT_MESSAGE),
+    "one byte": (b"\0", ErrorCode.CORRUPT_MESSAGE),
+    "a byte behind the batch": (GOOD + b"x", ErrorCode.CORRUPT_MESSAGE),
+    "two batches": (GOOD + GOOD, ErrorCode.INVALID_RECORD),
+    "a negative length": (header_of(length=-1), ErrorCode.CORRUPT_MESSAGE),
+    "no length": (header_of(length=0), ErrorCode.CORRUPT_MESSAGE),
+    "the largest length": (header_of(length=2**31 - 1), ErrorCode.CORRUPT_MESSAGE),
+    "no records at all": (None, ErrorCode.INVALID_RECORD),
+    "empty records": (b"", ErrorCode.INVALID_RECORD),
+    "a codec that does not exist": (header_of(attributes=5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "a control batch": (header_of(attributes=0x20), ErrorCode.INVALID_RECORD),
+    "a control batch of a transaction": (header_of(attributes=0x30, **PRODUCER), ErrorCode.INVALID_RECORD),
+    "a transaction": (header_of(attributes=0x10, base_sequence=0, **PRODUCER), ErrorCode.INVALID_TXN_STATE),
+    "a transaction without a producer": (header_of(attributes=0x10), ErrorCode.INVALID_TXN_STATE),
+    "the cleaner's attribute": (header_of(attributes=0x40), ErrorCode.INVALID_RECORD),
+    "the broker's timestamp type": (header_of(attributes=0x08), ErrorCode.INVALID_TIMESTAMP),
+    "a timestamp in a year": (header_of(max_timestamp=NOW_MS + YEAR_MS), ErrorCode.INVALID_TIMESTAMP),
+    "a first timestamp in a year": (header_of(base_timestamp=NOW_MS + YEAR_MS), ErrorCode.INVALID_TIMESTAMP),
+    "the least timestamp": (header_of(max_timestamp=-(2**63)), ErrorCode.INVALID_TIMESTAMP),
+    "a producer without a sequence": (header_of(**PRODUCER), ErrorCode.INVALID_RECORD),
+    "a negative sequence": (header_of(base_sequence=-9, **PRODUCER), ErrorCode.INVALID_RECORD),
+    "a count of 0": (header_of(count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
+    "a negative count": (header_of(count=-5), ErrorCode.INVALID_RECORD),
+    "a count without its offsets": (header_of(count=4), ErrorCode.INVALID_RECORD),
+    "offsets without their count": (header_of(last_offset_delta=9), ErrorCode.INVALID_RECORD),
+    "fewer records than there are": (header_of(count=4, last_offset_delta=3), ErrorCode.INVALID_RECORD),
+    "more records than there are": (header_of(count=6, last_offset_delta=5), ErrorCode.INVALID_RECORD),
+    "a giant count": (header_of(count=2**31 - 1, last_offset_delta=2**31 - 2), ErrorCode.INVALID_RECORD),
+    "a giant count, compressed": (
+        payload_of(pack(ZSTD, GOOD[61:]), attributes=ZSTD, count=2**31 - 1, last_offset_delta=2**31 - 2),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "records of another codec": (payload_of(pack(LZ4, GOOD[61:]), attributes=GZIP), ErrorCode.INVALID_RECORD),
+    "records that are not compressed": (payload_of(GOOD[61:], attributes=ZSTD), ErrorCode.INVALID_RECORD),
+    "noise for records": (payload_of(b"\xff" * 100), ErrorCode.INVALID_RECORD),
+    "a header and nothing": (payload_of(b""), ErrorCode.INVALID_RECORD),
+    "a batch above the topic's limit": (
+        bytes(build_batch([(NOW_MS, None, bytes(1_100_000), [])])),
+        ErrorCode.MESSAGE_TOO_LARGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("acks", [ALL, LEADER])
+@pytest.mark.parametrize(("records", "error"), BAD_RECORDS.values(), ids=list(BAD_RECORDS))
+def test_bad_records_are_refused_with_their_error(
+    peer: RawPeer, topic: str, records: bytes | None, error: ErrorCode, acks: int
+):
+    said, message = produce(peer, topic, records, acks=acks)
+    assert said is error
+    assert message
+    assert peer.is_served()
+
+
+def test_without_an_answer_bad_records_close_the_connection(broker: BrokerProcess, topic: str):
+    data = (PartitionProduceData(index=0, records=header_of(crc=1)),)
+    request = ProduceRequest(acks=NONE, topic_data=(TopicProduceData(name=topic, partition_data=data),))
+    with RawPeer(broker.port) as stranger:
+        stranger.send(encode_request(7, "hostile", request, 9))
+        assert stranger.closed_with() == b""
+
+
+@pytest.mark.parametrize("acks", [2, -2, 2**15 - 1])
+def test_acks_that_do_not_exist_are_refused(peer: RawPeer, topic: str, acks: int):
+    assert produce(peer, topic, GOOD, acks=acks)[0] is ErrorCode.INVALID_REQUIRED_ACKS
+
+
+@pytest.mark.parametrize("index", [-1, 1, 2**31 - 1])
+def test_partitions_that_do_not_exist_are_unknown(peer: RawPeer, topic: str, index: int):
+    assert produce(peer, topic, GOOD, index=index)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "x" * 32_000, "a\0b", "a\nb", "__consumer_offsets"])
+def test_records_for_a_topic_that_cannot_be_are_refused(peer: RawPeer, name: str):
+    assert produce(peer, name, GOOD)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_good_partition_is_written_beside_a_bad_one(broker: BrokerProcess, peer: RawPeer):
+    name = create_topic(broker.port, f"both-{NOW_MS}", partitions=2)
+    data = (PartitionProduceData(index=0, records=GOOD), PartitionProduceData(index=1, records=header_of(crc=1)))
+    request = ProduceRequest(
+        acks=ALL, timeout_ms=20_000, topic_data=(TopicProduceData(name=name, partition_data=data),)
+    )
+    ((good, bad),) = (each.partition_responses for each in peer.ask(request, 9).responses)
+    assert (good.error_code, bad.error_code) == (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
+    assert end_offset(broker.port, name) == 5
+
+
+def test_a_sequence_without_a_producer_means_nothing(broker: BrokerProcess, peer: RawPeer):
+    name = create_topic(broker.port, f"sequence-{NOW_MS}")
+    for _ in range(2):
+        assert produce(peer, name, header_of(base_sequence=5))[0] is ErrorCode.NONE
+    assert end_offset(broker.port, name) == 10
+
+
+def test_the_log_says_who_sent_bad_records_and_escapes_what_was_sent(quiet_broker: BrokerProcess):
+    name = create_topic(quiet_broker.port, "watched")
+    with RawPeer(quiet_broker.port, "127.0.0.99") as stranger:
+        data = (PartitionProduceData(index=0, records=header_of(crc=1)),)
+        request = ProduceRequest(acks=ALL, topic_data=(TopicProduceData(name=name, partition_data=data),))
+        stranger.ask(request, 9, client_id="me\nottla: all is well\x1b[2J")
+        address = stranger.address
+    (line,) = quiet_broker.log_path.read_text().splitlines()
+    assert line.startswith(
+        f"ottla: {address} to 127.0.0.1:{quiet_broker.port}: client 'me\\nottla: all is well\\x1b[2J'"
+    )
+    assert "CORRUPT_MESSAGE: watched-0: the CRC is" in line
+
+
+def bomb(codec: int) -> bytes:
+    """A batch below a megabyte that holds one record of as many megabytes as the codec can pack into it."""
+    megabytes = {GZIP: 200, SNAPPY: 18, LZ4: 200, ZSTD: 200}[codec]
+    records = bytes(build_batch([(NOW_MS, None, bytes(megabytes << 20), [])]))[61:]
+    return bytes(with_payload(GOOD, pack(codec, records), attributes=codec, count=1, last_offset_delta=0))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=["gzip", "snappy", "lz4", "zstd"])
+def test_a_bomb_costs_the_broker_its_own_bytes_and_no_more(new_broker: Callable[..., BrokerProcess], codec: int):
+    broker = new_broker().start()
+    name = create_topic(broker.port, "bombs")
+    before = peak_mib(broker)
+    packed = bomb(codec)
+    with RawPeer(broker.port) as peer:
+        assert len(packed) < 1_048_588
+        for _ in range(20):
+            assert produce(peer, name, packed)[0] is ErrorCode.NONE
+    assert peak_mib(broker) - before < 16
