@@ -10,6 +10,7 @@ import pytest
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.protocol.frame import encode_request
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker_process import BrokerProcess
 from tests.hostile.conftest import create_topic, end_offset
@@ -122,9 +123,18 @@ def test_partitions_that_do_not_exist_are_unknown(peer: RawPeer, topic: str, ind
     assert produce(peer, topic, GOOD, index=index)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "x" * 32_000, "a\0b", "a\nb", "__consumer_offsets"])
+@pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "x" * 32_000, "a\0b", "a\nb"])
 def test_records_for_a_topic_that_cannot_be_are_refused(peer: RawPeer, name: str):
     assert produce(peer, name, GOOD)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_nobody_writes_to_the_topics_of_coordinators(broker: BrokerProcess, peer: RawPeer):
+    while peer.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 6).coordinators[0].error_code:
+        pass
+    before = end_offset(broker.port, "__consumer_offsets")
+    for acks in (ALL, LEADER):
+        assert produce(peer, "__consumer_offsets", GOOD, acks=acks)[0] is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert end_offset(broker.port, "__consumer_offsets") == before
 
 
 def test_a_good_partition_is_written_beside_a_bad_one(broker: BrokerProcess, peer: RawPeer):

@@ -17,6 +17,7 @@ from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.produce_answer import ProduceAnswers
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
+from ottla.model.topic_name import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
     NodeEndpoint,
@@ -34,6 +35,8 @@ TOPIC_ID_VERSION: Final = 13
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+_INTERNAL: Final = AppendAck(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
 
 _answers: Final = ProduceAnswers()
 
@@ -90,6 +93,8 @@ def _write(
             partition = replicas.get(topic.name, data.index)
     except ApiError as error:
         return PartitionWrite(None, bytearray(), AppendAck(error.code, error.message))
+    if partition.topic_partition.topic in INTERNAL_TOPICS:
+        return PartitionWrite(None, bytearray(), _INTERNAL)
     return PartitionWrite(partition, records)
 
 
