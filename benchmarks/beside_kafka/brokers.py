@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ KAFKA_JVM_FLAGS = (
 KAFKA_CLUSTER_ID = "b3R0bGEtYmVzaWRlLWthZg"
 STOP_PATIENCE_S = 600
 FIRST_TOPIC = "first"
+SERVER_PORTS = range(12_000, 32_000)  # Linux gives clients ports from 32,768 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +183,21 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Ports that nobody listens on now, none of those the kernel gives to clients.
+
+    A client that tries such a port again and again before its broker listens is at some time given that very port as
+    its own, is then connected to itself, and the broker cannot have the port any more.
+    """
+    sockets: list[socket.socket] = []
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+        while len(sockets) < count:
+            each = socket.socket()
+            try:
+                each.bind(("127.0.0.1", random.choice(SERVER_PORTS)))
+            except OSError:
+                each.close()
+            else:
+                sockets.append(each)
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:
