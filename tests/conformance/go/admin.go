@@ -137,7 +137,7 @@ func cluster(d *driver, ctx context.Context, _ command) (any, error) {
 
 func groups(d *driver, ctx context.Context, _ command) (any, error) {
 	listed, err := d.admin.ListGroups(ctx)
-	return slices.Sorted(maps.Keys(listed)), err
+	return append([]string{}, slices.Sorted(maps.Keys(listed))...), err
 }
 
 func describeGroup(d *driver, ctx context.Context, given command) (any, error) {

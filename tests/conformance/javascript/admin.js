@@ -88,6 +88,7 @@ module.exports = {
 
   // Answers with the first offset that is left, by partition.
   delete_records: async ({ admin }, { topic, offsets }) => {
+    await admin.fetchTopicOffsets(topic) // brings the leaders, which it does not ask for by itself
     await admin.deleteTopicRecords({ topic, partitions: pairs(offsets) })
     const left = await admin.fetchTopicOffsets(topic)
     return byPartition(left.filter((each) => each.partition in offsets).map((each) => [each.partition, Number(each.low)]))
