@@ -70,6 +70,12 @@ class Disk(Protocol):
         """Cut or extend a file to `size` bytes. Not durable until `sync_file`."""
         ...
 
+    def drop_cache(self, path: StrPath) -> None:
+        """Write out what is only in memory of a file and forget it all: the next read comes from the disk, where the
+        system can do that.
+        """
+        ...
+
     def sync_file(self, path: StrPath) -> None:
         """Make a file's content durable."""
         ...
@@ -174,6 +180,15 @@ class OsDisk:
 
     def truncate(self, path: StrPath, size: int) -> None:
         os.truncate(path, size)
+
+    def drop_cache(self, path: StrPath) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
 
     def sync_file(self, path: StrPath) -> None:
         _sync(path, os.O_RDWR)

@@ -31,6 +31,7 @@ REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+FAILED_DISK_MARKER: Final = ".disk-failed"
 LOCK_FILE: Final = ".lock"
 
 _FILE_NAME_BYTES_MAX: Final = 255

@@ -66,6 +66,7 @@ class LogCheckpoints:
             self._directory.was_clean,
             None if points is None else points.get(topic_partition, 0),
             self._log_starts.get(topic_partition, 0),
+            self._directory.was_failing,
         )
 
     async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:

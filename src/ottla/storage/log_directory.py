@@ -14,6 +14,7 @@ from ottla.runtime.disk import Disk
 from ottla.runtime.rng import Rng
 from ottla.storage.file_names import (
     CLEAN_SHUTDOWN_MARKER,
+    FAILED_DISK_MARKER,
     LOCK_FILE,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
@@ -36,7 +37,16 @@ class DirectoryError(OSError):
 class LogDirectory:
     """The files of a data directory that belong to no single log. Every method is BLOCKING."""
 
-    __slots__ = ("_disk", "_lock", "log_starts", "path", "recovery_points", "replication_offsets", "was_clean")
+    __slots__ = (
+        "_disk",
+        "_lock",
+        "log_starts",
+        "path",
+        "recovery_points",
+        "replication_offsets",
+        "was_clean",
+        "was_failing",
+    )
 
     def __init__(self, path: str, disk: Disk) -> None:
         self.path = path
@@ -44,6 +54,7 @@ class LogDirectory:
         self.replication_offsets = OffsetCheckpointFile(disk, f"{path}/{REPLICATION_CHECKPOINT}")
         self.log_starts = OffsetCheckpointFile(disk, f"{path}/{LOG_START_CHECKPOINT}")
         self.was_clean = False
+        self.was_failing = False
         self._disk = disk
         self._lock = -1
 
@@ -61,6 +72,19 @@ class LogDirectory:
         if self.was_clean:
             self._disk.remove(marker)
             self._disk.sync_dir(self.path)
+        self.was_failing = self._disk.exists(f"{self.path}/{FAILED_DISK_MARKER}")
+
+    def mark_failing(self) -> None:
+        """A write or a sync failed for good: the page cache may hold what is not on disk, and call it clean.
+
+        It matters as long as the page cache lives, so the marker need not be on disk itself. Raises OSError.
+        """
+        self._disk.write(f"{self.path}/{FAILED_DISK_MARKER}", b"")
+
+    def mark_sound(self) -> None:
+        """Everything was read from the disk itself, and synced. Raises OSError."""
+        self._disk.remove(f"{self.path}/{FAILED_DISK_MARKER}")
+        self.was_failing = False
 
     def identify(self, cluster_id: str, node_id: int, rng: Rng) -> MetaProperties:
         """Claim a new directory for this node, or see that it is this node's. Raises DirectoryError, OSError."""

@@ -5,6 +5,7 @@ kilobytes after the last index entry.
 """
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from ottla.model.errors import InvalidInputError
@@ -38,11 +39,15 @@ logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """What the data directory remembers of a log: `recovery_point` is None when it remembers nothing."""
+    """What the data directory remembers of a log: `recovery_point` is None when it remembers nothing.
+
+    `was_failing` says that what is in the page cache above the recovery point may not be what is on disk.
+    """
 
     was_clean: bool
     recovery_point: int | None = None
     log_start_offset: int = 0
+    was_failing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,15 @@ class LogLoader:
         self._sizes = self._disk.file_sizes(self._directory)
         self._remove_leftovers()
         if not self._read_epochs():
-            checkpoints = Checkpoints(False, None, checkpoints.log_start_offset)
+            checkpoints = replace(checkpoints, was_clean=False, recovery_point=None)
         segments = self._list_segments(checkpoints.log_start_offset)
         recovery = LogRecovery(
-            self._disk, self._topic_partition, self._config.index_interval_bytes, self._see_batch, self._unsynced
+            self._disk,
+            self._topic_partition,
+            self._config.index_interval_bytes,
+            self._see_batch,
+            self._unsynced,
+            drops_cache=checkpoints.was_failing,
         )
         for segment in segments[:-1]:
             if not self._has_indexes(segment) or not (checkpoints.was_clean or recovery.has_sound_indexes(segment)):

@@ -126,6 +126,8 @@ class LogManager:
         if not directories:
             self._checkpoints.begin()
         loaded = map_in_threads(self._load_log, directories)
+        if self._directory.was_failing:
+            self._directory.mark_sound()
         took_ms = self._clock.monotonic_ms() - begun_ms
         cuts = tuple(found.cut for found in loaded if found.cut is not None)
         scanned_bytes = sum(found.scanned_bytes for found in loaded)
@@ -364,7 +366,15 @@ class LogManager:
             logger.warning("%s is not used: %s", path, error)
             return UNKNOWN_TOPIC_ID
 
+    async def _mark_failing(self) -> None:
+        try:
+            await self._tasks.in_thread(self._directory.mark_failing)
+        except OSError as error:
+            logger.warning("restart the machine, not only the broker: the failure could not be noted: %s", error)
+
     def _fail(self, error: OSError) -> None:
+        if not self._writer.failure_can_pass:
+            self._tasks.spawn(self._mark_failing(), "note the failure of the disk")
         if self.on_failure is not None:
             self.on_failure(error)
         else:

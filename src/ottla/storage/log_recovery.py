@@ -61,6 +61,7 @@ class LogRecovery:
 
     __slots__ = (
         "_disk",
+        "_drops_cache",
         "_interval_bytes",
         "_on_batch",
         "_topic_partition",
@@ -76,17 +77,23 @@ class LogRecovery:
         interval_bytes: int,
         on_batch: Callable[[BatchInfo], None],
         unsynced: set[str],
+        *,
+        drops_cache: bool = False,
     ) -> None:
         """`on_batch` is called for every batch that was read again and found good.
 
         To `unsynced` come the files that were made anew and whose content is not durable yet: indexes of the newest
         segment. Until the log is closed that is as usual; before it counts as closed they must be synced.
+
+        With `drops_cache` batches are read from the disk itself: after a sync that failed the page cache may hold some
+        that are not there, and a later sync would not write them.
         """
         self._disk = disk
         self._topic_partition = topic_partition
         self._interval_bytes = interval_bytes
         self._on_batch = on_batch
         self._unsynced = unsynced
+        self._drops_cache = drops_cache
         self.scanned_bytes = 0
         self.damaged: list[DamagedSegment] = []
 
@@ -156,6 +163,8 @@ class LogRecovery:
             return segment.base_offset, 0, None
         if not self._disk.exists(segment.log_path):
             return segment.base_offset, 0, None  # nothing was ever written to it: its file is made by the first write
+        if self._drops_cache:
+            self._disk.drop_cache(segment.log_path)
         indexer, position = self._trusted_indexes(segment, point)
         file = OpenFile(self._disk, segment.log_path)
         on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)

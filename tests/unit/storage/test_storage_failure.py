@@ -8,6 +8,7 @@ import pytest
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.disk import OsDisk, StrPath
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.pending_append import Signal
 from tests.unit.storage.data_directory import batch, batches_in, bytes_of, opened
@@ -161,3 +162,35 @@ def test_a_failure_while_a_directory_is_resumed_is_not_forgotten():
     writer.resume(Signal(failures.append))
     writer.resumed()
     assert writer.failure is None
+
+
+class ForgetfulDisk(OsDisk):
+    """A disk that took less than the page cache says: what a failed sync lost goes when the cache does."""
+
+    def __init__(self, on_disk_bytes: int) -> None:
+        self.on_disk_bytes = on_disk_bytes
+
+    def drop_cache(self, path: StrPath) -> None:
+        super().drop_cache(path)
+        if self.size(path) > self.on_disk_bytes:
+            self.truncate(path, self.on_disk_bytes)
+
+
+async def test_after_a_failed_sync_the_next_broker_believes_the_disk_and_not_the_page_cache(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch(2)])
+        durable_bytes = log.size
+        directory.append(log, batch(3))
+        await log.flush()
+        writer = directory.manager._writer
+        sound, writer._io = writer._io, FailedIo("sync", errno.EIO)
+        writer.poll()
+        writer._io = sound
+        await directory.pass_time(0)
+    async with opened(tmp_path, disk=ForgetfulDisk(durable_bytes)) as directory:
+        assert (await directory.log()).log_end_offset == 2
+    async with opened(tmp_path, clean=False) as directory:
+        await directory.append_all(await directory.log(), [batch(1)])
+    async with opened(tmp_path, disk=ForgetfulDisk(durable_bytes)) as directory:
+        assert (await directory.log()).log_end_offset == 3
