@@ -67,7 +67,11 @@ def test_what_was_synced_survives_a_power_cut_at_any_moment(
             loaded = directory.manager.log(ORDERS)
             assert not acknowledged or loaded.topic_id == TOPIC_ID
             log = await directory.log(CONFIG)
-            assert log.log_start_offset == 0
+            if log.log_start_offset > 0:
+                # The name of the first file is gone and that of a later one is not: as after a retention nobody
+                # noted. So nothing had been synced.
+                assert acknowledged == 0
+                return
             assert log.log_end_offset >= acknowledged
             offsets = range(0, log.log_end_offset, 2)
             found = b"".join(bytes_of(log.read(offset, 1, max_offset=1 << 40)) for offset in offsets)
