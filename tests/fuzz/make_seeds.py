@@ -232,6 +232,41 @@ def small_files() -> Seeds:
         yield name, bytes([index]) + content
 
 
+def cli_text() -> Seeds:
+    """One of each."""
+    texts = (
+        b'{"key": "k", "value": {"a": [1, null]}, "headers": [["h", null], ["i", {"base64": "AAE="}]], "timestamp": 5}',
+        b"k:v\nno key\n\nrest",
+        rb"%t %p %o %k=%v\n%h \x00",
+        b"PLAINTEXT://a:9092,[::1]:1,b",
+        b"PLAINTEXT://[::1]:9092",
+        b"localhost:9092",
+        b"2024-01-02T03:04:05.678+01:00",
+        b"log.dirs=/x\nnum.partitions=3",
+    )
+    for index, text in enumerate(texts):
+        yield str(index), bytes([index]) + text
+
+
+def log_dump() -> Seeds:
+    """One of each file, batches of both kinds of topics."""
+    contents = {name: data[1:] for name, data in small_files()}
+    of_groups = dict(group_records())
+    key_bytes = of_groups["group"][1]
+    key, value = of_groups["group"][2 : 2 + key_bytes], of_groups["group"][2 + key_bytes :]
+    for name, run in plain_batches():
+        yield f"log-{name}", b"\x00\x01" + run
+    yield "log-json", b"\x00\x03" + dict(plain_batches())["run"]
+    yield "offsets", b"\x01\x01" + bytes(build_batch([(NOW_MS, key, value, [])]))
+    files = (
+        *("offset-index", "time-index", None, "snapshot", "leader-epochs", "partition-metadata", "offset-checkpoint"),
+        "meta-properties",
+    )
+    for index, name in enumerate(files, start=2):
+        content = struct.pack(">hqqqq", 0, 9, 1, 2, 3) if name is None else contents[name]
+        yield name or "transaction-index", bytes([index, 0]) + content
+
+
 def recovery() -> Seeds:
     """A segment, and one that ends within a batch."""
     run = bytearray()
@@ -248,9 +283,11 @@ def recovery() -> Seeds:
 TARGETS = {
     "batch": batch,
     "batches": records_seeds,
+    "cli_text": cli_text,
     "codec": codec,
     "frames": frames,
     "group_records": group_records,
+    "log_dump": log_dump,
     "messages": messages,
     "records": records_seeds,
     "recovery": recovery,

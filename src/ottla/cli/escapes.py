@@ -1,5 +1,6 @@
 r"""Characters that are awkward on a command line: `\n \r \t \0 \\ \xNN`."""
 
+import os
 import re
 
 _ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
@@ -7,12 +8,12 @@ _NAMED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
 
 def unescape(text: str) -> bytes:
-    r"""The bytes that a text stands for; an escape that is not known stays as it is.
+    r"""The bytes that a text of a command line stands for; an escape that is not known stays as it is.
 
     >>> unescape(r"a\tb\x00"), unescape(r"\d")
     (b'a\tb\x00', b'\\d')
     """
-    return _ESCAPE.sub(_replace, text.encode())
+    return _ESCAPE.sub(_replace, os.fsencode(text))
 
 
 def _replace(match: re.Match[bytes]) -> bytes:

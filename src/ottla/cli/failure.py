@@ -6,6 +6,7 @@ import traceback
 import click
 
 from ottla.cli.exit_codes import ExitCode
+from ottla.model.printable import printable
 
 _REPORT = "this is a bug: please report it with the output of the same command under `ottla --debug`"
 
@@ -28,7 +29,7 @@ def report(error: BaseException, *, debug: bool) -> ExitCode:
     line, code = _explain(error)
     if debug:
         traceback.print_exception(error)
-    print(f"ottla: {line}", file=sys.stderr)
+    print(f"ottla: {printable(line)}", file=sys.stderr)
     return code
 
 

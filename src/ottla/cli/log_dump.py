@@ -13,6 +13,8 @@ import click
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.model.errors import InvalidInputError
+from ottla.model.printable import printable
 
 if TYPE_CHECKING:
     from ottla.cli.log_files import Row
@@ -42,7 +44,7 @@ def log_dump(paths: tuple[Path, ...], records: bool, limit: int | None, as_json:
         found = _watch(path, rows(path, records=records), damaged)
         if as_json:
             for row in islice(found, limit):
-                click.echo(json.dumps({"file": str(path)} | _plain(row), ensure_ascii=False))
+                click.echo(_json({"file": str(path)} | row))
         else:
             click.echo(("\n" if index else "") + str(path))
             _show(islice(found, limit))
@@ -70,11 +72,14 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _watch(path: Path, found: "Iterator[Row]", damaged: list[str]) -> "Iterator[Row]":
-    """Pass rows on, and remember damage."""
-    for row in found:
-        if row["kind"] == "damage":
-            damaged.append(f"{path}: damaged at byte {row['position']}: {row['reason']}")
-        yield row
+    """Pass rows on, and remember damage; a file that cannot be read further ends there, and the next one follows."""
+    try:
+        for row in found:
+            if row["kind"] == "damage":
+                damaged.append(f"{path}: damaged at byte {row['position']}: {row['reason']}")
+            yield row
+    except InvalidInputError as error:
+        damaged.append(f"{path}: {error}")
 
 
 def _show(found: "Iterable[Row]") -> None:
@@ -108,7 +113,7 @@ _BATCH_COLUMNS = (
 
 
 def _record_line(row: "Row") -> tuple[None, str]:
-    headers = " ".join(f"{name}={_text(value)}" for name, value in row["headers"])
+    headers = " ".join(f"{printable(name)}={_text(value)}" for name, value in row["headers"])
     about = f"{row['record_type']} " if "record_type" in row else ""
     line = f"    @{row['offset']} {_time(row['timestamp'])} {about}key={_text(row['key'])} value={_text(row['value'])}"
     return None, f"{line} {headers}".rstrip()
@@ -123,7 +128,7 @@ def _damage_line(row: "Row") -> tuple[None, str]:
 
 
 def _fields_line(row: "Row") -> tuple[None, str]:
-    return None, "  " + "  ".join(f"{name} {value}" for name, value in row.items() if name != "kind")
+    return None, "  " + "  ".join(f"{name} {printable(str(value))}" for name, value in row.items() if name != "kind")
 
 
 def _time_line(row: "Row") -> tuple[None, str]:
@@ -131,7 +136,7 @@ def _time_line(row: "Row") -> tuple[None, str]:
 
 
 def _property_line(row: "Row") -> tuple[None, str]:
-    return None, f"  {row['name']}={row['value']}"
+    return None, printable(f"  {row['name']}={row['value']}")
 
 
 _LINES: "dict[str, Callable[[Row], tuple[str | None, str]]]" = {
@@ -160,12 +165,16 @@ def _text(content: Any) -> str:
     if content is None:
         return "null"
     if isinstance(content, dict):
-        return json.dumps(_plain(content), ensure_ascii=False)
+        return _json(content)
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return f"0x{content.hex()}"
-    return text if text.isprintable() else json.dumps(text, ensure_ascii=False)
+    return text if text.isprintable() else _json(text)
+
+
+def _json(value: Any) -> str:
+    return printable(json.dumps(_plain(value), ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:

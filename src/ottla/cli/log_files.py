@@ -58,7 +58,12 @@ def rows(path: Path, *, records: bool) -> Iterator[Row]:
     reader = _reader(path)
     if reader is None:
         raise InvalidInputError(f"{path}: not a file of a data directory, by its name")
-    yield from reader(path, records)
+    try:
+        yield from reader(path, records)
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"the file is not what its name says: {error}") from error
 
 
 def _reader(path: Path) -> Callable[[Path, bool], Iterator[Row]] | None:

@@ -81,9 +81,14 @@ def parse_json(line: bytes) -> InputRecord:
     value is a string, null, or `{"base64": ...}`. The timestamp is in ms since 1970. Raises CommandError.
     """
     try:
-        document = json.loads(line)
-    except ValueError as error:
+        return _record(json.loads(line))
+    except UnicodeEncodeError as error:
+        raise CommandError("a text has half of a character: \\ud800 to \\udfff come in pairs") from error
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"not JSON: {error}") from error
+
+
+def _record(document: Any) -> InputRecord:
     if not isinstance(document, dict):
         raise CommandError("a JSON record is an object with the fields key, value, headers, partition and timestamp")
     unknown = document.keys() - _FIELDS - _IGNORED_FIELDS
@@ -93,8 +98,8 @@ def parse_json(line: bytes) -> InputRecord:
         value=_content(document, "value"),
         key=_content(document, "key"),
         headers=_headers(document.get("headers")),
-        partition=_integer(document, "partition"),
-        timestamp_ms=_integer(document, "timestamp"),
+        partition=_integer(document, "partition", 31),
+        timestamp_ms=_integer(document, "timestamp", 63),
     )
 
 
@@ -116,7 +121,7 @@ def _headers(document: Any) -> tuple[tuple[str, bytes | None], ...]:
     pairs = list(document.items()) if isinstance(document, dict) else document
     if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise CommandError("headers are an object, or a list of [name, value] pairs")
-    return tuple((str(name), _header_value(value)) for name, value in pairs)
+    return tuple((str(name).encode().decode(), _header_value(value)) for name, value in pairs)
 
 
 def _header_value(value: Any) -> bytes | None:
@@ -134,8 +139,10 @@ def _from_base64(text: Any) -> bytes:
         raise CommandError(f"{text!r} is not base64: {error}") from error
 
 
-def _integer(document: dict[str, Any], name: str) -> int | None:
+def _integer(document: dict[str, Any], name: str, bits: int) -> int | None:
     value = document.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise CommandError(f"{name} must be a whole number, not {value!r}")
+    if value is not None and not -(1 << bits) <= value < 1 << bits:
+        raise CommandError(f"{name} must fit {bits + 1} bits")
     return value

@@ -43,8 +43,9 @@ _WORDS = {
     "latest": StartKind.END,
     "stored": StartKind.STORED,
 }
-_NUMBER = re.compile(r"-?\d{1,19}")
-_AGO = re.compile(r"-(\d{1,9})(s|m|h|d)")
+_NUMBER = re.compile(r"-?\d{1,19}", re.ASCII)
+_INT64_MAX = (1 << 63) - 1
+_AGO = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -58,8 +59,7 @@ def parse_position(text: str, clock: Clock) -> StartPosition:
         return StartPosition(word)
     if text.startswith(("@", "s@", "e@")):
         return StartPosition(StartKind.TIMESTAMP, parse_timestamp(text.partition("@")[2], clock))
-    if _NUMBER.fullmatch(text):
-        number = int(text)
+    if _NUMBER.fullmatch(text) and abs(number := int(text)) <= _INT64_MAX:
         return StartPosition(StartKind.LAST, -number) if text[0] == "-" else StartPosition(StartKind.OFFSET, number)
     raise CommandError(
         f"{text!r} is not a position: write beginning, end, stored, an offset, -N for the last N, or @TIME",
@@ -69,16 +69,15 @@ def parse_position(text: str, clock: Clock) -> StartPosition:
 
 def parse_timestamp(text: str, clock: Clock) -> int:
     """Milliseconds since 1970. A time without an offset from UTC is local. Raises CommandError, a usage error."""
-    if text.isdecimal():
-        return int(text)
+    if _NUMBER.fullmatch(text) and 0 <= (milliseconds := int(text)) <= _INT64_MAX:
+        return milliseconds
     ago = _AGO.fullmatch(text)
     if ago is not None:
         return clock.now_ms() - int(ago[1]) * _UNIT_MS[ago[2]]
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
         raise CommandError(
             f"{text!r} is not a time: write ms since 1970, 2026-11-20T08:00:00Z, or -15m for 15 minutes ago",
             ExitCode.USAGE,
         ) from None
-    return round(moment.astimezone().timestamp() * 1000)

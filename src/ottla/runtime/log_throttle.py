@@ -1,8 +1,13 @@
-"""Log lines that a peer can cause, at a rate it cannot choose."""
+"""Log lines that a peer can cause, at a rate, of a length and with characters that it cannot choose."""
 
 import logging
+from typing import Final
 
+from ottla.model.printable import printable
 from ottla.runtime.clock import Clock
+
+LINE_MAX: Final = 1000
+"""Characters of a line: a name that a peer sends may have 32 thousand."""
 
 
 class LogThrottle:
@@ -32,4 +37,4 @@ class LogThrottle:
             self._kept_back += 1
             return
         self._lines += 1
-        self._logger.warning(message, *args)
+        self._logger.warning("%s", printable(message % args if args else message, LINE_MAX))

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 NAMES = (
     "batches",
+    "cli_text",
     "frames",
     "group_records",
+    "log_dump",
     "messages",
     "recovery",
     "requests",

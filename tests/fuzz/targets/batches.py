@@ -1,4 +1,4 @@
-"""The kernel's reader of records beside a plain one in Python, and kafka-python's on what both accept.
+"""The kernel's reader of records beside a plain one in Python, kafka-python's on what both accept, and a consumer's.
 
 how, 1 byte: bit 0 lengths, magic and checksums are made right, bit 3 the payload is compressed by another library | run
 """
@@ -7,6 +7,9 @@ import struct
 
 from kafka.record.default_records import DefaultRecordBatch
 
+from ottla.client.consumer_record import records_of
+from ottla.client.fetch import AbortedTransaction, FetchedBatches
+from ottla.model.topic_partition import TopicPartition
 from ottla.native import decode_records, walk_batches
 from ottla.native.errors import DecompressionLimitError, KernelError
 from tests.fuzz.plain_batches import OpaqueError, PlainRecord, RefusedError, read_run
@@ -38,6 +41,7 @@ def check(data: bytes) -> None:
         return
     assert [as_read(record) for record in expected] == found
     others_agree(run)
+    consumers_agree(run, found)
 
 
 def decodes(run: bytes) -> list[tuple[object, ...]] | None:
@@ -68,6 +72,19 @@ def others_agree(run: bytes) -> None:
         is_text = all("\ufffd" not in key for record in ours for key, _ in record[4])
         if is_text and all(record.attributes < 0x80 for record in read_run(one)):
             assert read_by(DefaultRecordBatch, one) == ours
+
+
+def consumers_agree(run: bytes, found: list[tuple[object, ...]]) -> None:
+    """A consumer gets all of it, or, where transactions were aborted, some of it in the same order."""
+    for aborted in (
+        (),
+        tuple(AbortedTransaction(batch.producer_id, 0) for batch in walk_batches(run, check_crc=False)[0]),
+    ):
+        fetched = FetchedBatches(TopicPartition("orders", 0), 0, memoryview(run), 0, 0, 0, aborted)
+        seen = [record[2:] for record in records_of(fetched, decompressed_bytes_max=BUDGET_BYTES)]
+        rest = iter(found)
+        assert all(any(record == other for other in rest) for record in seen)
+        assert aborted or seen == found
 
 
 def sealed(run: bytes) -> bytes:

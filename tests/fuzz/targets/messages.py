@@ -4,10 +4,14 @@ CRC-32 of the message's name, lower 2 bytes | version, 1 byte, from the first on
 """
 
 import zlib
+from functools import cache
+from typing import Any
+
+from kio.serial.errors import OutOfBoundValue
 
 from ottla.native.errors import MessageError
 from ottla.protocol.message import Message
-from tests.unit.protocol import reference_codec
+from tests.unit.protocol import kio_oracle, reference_codec
 from tests.unit.protocol.message_strategy import all_messages, table_of
 
 
@@ -39,6 +43,31 @@ def check(data: bytes) -> None:
     again = message_class.decode(version, written)
     assert again.encode(version) == written, message
     assert again == message or has_nan(repr(message)), (message, again)
+    kio_agrees(message_class, version, written, again)
+
+
+def kio_agrees(message_class: type[Message], version: int, written: bytes, message: Message) -> None:
+    """kio, where it has the message, reads the same, or refuses a value that it takes for more than a number.
+
+    It is asked only about bytes that were found sound: of a count that promises gigabytes it makes room for gigabytes.
+    """
+    kio_class = kio_class_of(message_class, version)
+    if kio_class is None:
+        return
+    try:
+        theirs = kio_oracle.as_ours(message_class, version, kio_oracle.decode(kio_class, written))
+    except (ValueError, OverflowError, OutOfBoundValue):
+        return
+    assert theirs == message or has_nan(repr(message)), (theirs, message)
+
+
+@cache
+def kio_class_of(message_class: type[Message], version: int) -> Any:
+    """kio's class, None when it has none."""
+    try:
+        return kio_oracle.class_of(message_class, version)
+    except ModuleNotFoundError:
+        return None
 
 
 def says_enough_and_no_more(error: MessageError) -> None:

@@ -56,3 +56,8 @@ def test_a_traceback_is_shown_when_asked_for(capsys):
 def test_ctrl_c_is_quiet(interrupt, capsys):
     assert report(interrupt, debug=False) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_stranger_wrote_does_not_steer_the_terminal(capsys):
+    report(InvalidInputError("version \x1b[2J\n\u202e is not known"), debug=False)
+    assert capsys.readouterr().err == "ottla: version \\u001b[2J\\n\\u202e is not known\n"

@@ -137,3 +137,32 @@ def test_what_is_no_log_file_is_refused(tmp_path, capsys):
     assert run(["log", "dump", str(tmp_path)]) == ExitCode.NOT_FOUND
     assert run(["log", "dump", str(tmp_path / "none")]) == ExitCode.NOT_FOUND
     assert capsys.readouterr().err.count("\n") == 3
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_what_a_producer_wrote_does_not_steer_the_terminal(tmp_path, capsys, flags):
+    log = directory(tmp_path) / LOG
+    log.write_bytes(build_batch([(0, b"\x1b[2J", b"a\xc2\x9b", [("\x1b]0;\n", b"\x7f")])], base_offset=10))
+    assert run(["log", "dump", "--records", *flags, str(log)]) == ExitCode.OK
+    assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("leader-epoch-checkpoint", b"0\n1\nx 7\n"),
+        ("recovery-point-offset-checkpoint", b"0\n1\norders 0 many\n"),
+        ("meta.properties", b"cluster.id=\xff\n"),
+        ("00000000000000000010.snapshot", b"\0\1"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_named_and_the_others_are_shown(tmp_path, capsys, name, content):
+    place = directory(tmp_path)
+    (place / name).write_bytes(content)
+    (place / "zz").mkdir()
+    (place / "zz" / LOG).write_bytes(build_batch([(0, None, b"v", ())], base_offset=10))
+    assert run(["log", "dump", str(place)]) == ExitCode.FAILED
+    captured = capsys.readouterr()
+    assert "10..10" in captured.out
+    assert f"{place / name}: " in captured.err
+    assert "bug" not in captured.err

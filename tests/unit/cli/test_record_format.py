@@ -51,3 +51,8 @@ def test_plain_records_are_values_with_or_without_keys():
 )
 def test_escapes_stand_for_their_characters(text, content):
     assert unescape(text) == content
+
+
+def test_bytes_of_a_command_line_that_are_no_text_are_written_as_they_came():
+    write = compile_format(b"\xa5%v".decode(errors="surrogateescape"))
+    assert write(ConsumerRecord("t", 0, 0, 0, None, b"x", [])) == b"\xa5x"

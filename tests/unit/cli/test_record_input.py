@@ -89,3 +89,19 @@ def test_what_consume_writes_as_json_produce_reads_back(key, value, headers):
     line = json_line(ConsumerRecord("t", 2, 7, 99, key, value, headers))
     assert parse_json(line) == InputRecord(value, key, tuple(headers), 2, 99)
     assert json.loads(line)["offset"] == 7
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        rb'{"value": "\ud800"}',
+        rb'{"headers": {"\udfff": null}}',
+        rb'{"value": ["\ud800"]}',
+        b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"timestamp": 9223372036854775808}',
+        b'{"partition": 2147483648}',
+    ],
+)
+def test_what_no_record_can_hold_is_refused_as_the_users_mistake(line):
+    with pytest.raises(CommandError):
+        parse_json(line)

@@ -39,7 +39,24 @@ def test_a_time_without_an_offset_from_utc_is_local():
     assert parse_timestamp(local.isoformat(), ManualClock()) == NOW
 
 
-@pytest.mark.parametrize("text", ["", "begin", "1.5", "--5", "@", "@yesterday", "@2023-13-01", "+5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "begin",
+        "1.5",
+        "--5",
+        "@",
+        "@yesterday",
+        "@2023-13-01",
+        "+5",
+        "9" * 19,
+        "@" + "9" * 19,
+        "@" + "9" * 5000,
+        "@0001-01-01",
+        "\u0665",
+    ],
+)
 def test_what_is_no_position_is_a_usage_error(text):
     with pytest.raises(CommandError) as refused:
         parse_position(text, ManualClock(NOW))
