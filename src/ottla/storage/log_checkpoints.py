@@ -89,7 +89,8 @@ class LogCheckpoints:
         for log in logs:
             if log.snapshots.bytes_since >= SNAPSHOT_EVERY_BYTES:
                 log.take_snapshot()
-            obsolete += log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
+            if log.snapshots.some_may_be_obsolete:
+                obsolete += log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
         await self._resources.in_thread(self._write_recovery_points, logs, points, obsolete)
         self._recovery_points = points
 

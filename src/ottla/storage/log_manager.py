@@ -43,6 +43,8 @@ logger: Final = logging.getLogger(__name__)
 
 UNKNOWN_TOPIC_ID: Final = UUID(int=0)
 OPEN_FILES_FOR_READING_MAX: Final = 1024
+LOGS_PER_TURN: Final = 100
+"""How many logs retention looks at before others have their turn on the event loop: a millisecond or two."""
 WRITE_PROBE: Final = "write-probe"
 WRITE_PROBE_BYTES: Final = 1 << 20
 """What must find room before a directory that was full takes writes again."""
@@ -259,20 +261,27 @@ class LogManager:
         """
         now_ms = self._clock.now_ms()
         count = 0
-        for log in self.logs():
-            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
-            try:
-                async with self._files_change:
-                    expired = await self._expire(log, now_ms)
-            except (OSError, ApiError) as error:
-                logger.warning("retention of %s: %s", log.topic_partition, error)
-                continue
-            count += len(expired)
+        logs = self.logs()
+        for start in range(0, len(logs), LOGS_PER_TURN):
+            count += await self._retain(logs[start : start + LOGS_PER_TURN], now_ms)
+        return count
+
+    async def _retain(self, logs: Sequence[Log], now_ms: int) -> int:
+        """Retention of some logs, between which and the next ones the event loop has its turn."""
+        count = 0
+        async with self._files_change:
+            unreadable = await self._tasks.in_thread(_prepare_expiry, logs)
+            for log in logs:
+                log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+                try:
+                    if log in unreadable:
+                        raise unreadable[log]
+                    count += len(await self._expire(log, now_ms))
+                except (OSError, ApiError) as error:
+                    logger.warning("retention of %s: %s", log.topic_partition, error)
         return count
 
     async def _expire(self, log: Log, now_ms: int) -> list[LogSegment]:
-        if len(log.segments) > 1:
-            await self._tasks.in_thread(log.prepare_expiry)
         expired = log.expire_segments(now_ms)
         if expired and not log.size:
             # The newest went too: wait until the thread has synced it and let go of it.
@@ -379,3 +388,15 @@ class LogManager:
             self.on_failure(error)
         else:
             logger.error("data directory %s is offline: %s", self.path, error)
+
+
+def _prepare_expiry(logs: Sequence[Log]) -> dict[Log, OSError]:
+    """Read what the retention of some logs needs to know; the logs that could not be read. BLOCKING."""
+    unreadable = {}
+    for log in logs:
+        try:
+            if len(log.segments) > 1:
+                log.prepare_expiry()
+        except OSError as error:
+            unreadable[log] = error
+    return unreadable

@@ -39,6 +39,11 @@ class ProducerSnapshots:
         self._offsets.append(offset)
         self.bytes_since = 0
 
+    @property
+    def some_may_be_obsolete(self) -> bool:
+        """Whether there are more than are kept in any case."""
+        return len(self._offsets) > 2
+
     def take_obsolete(self, segment_bases: Container[int]) -> list[str]:
         """The paths of snapshots nobody needs any more, for the caller to remove.
 
