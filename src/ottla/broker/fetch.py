@@ -77,6 +77,57 @@ def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list
     return reads
 
 
+def read_changed(
+    targets: Sequence[FetchTarget], limits: FetchLimits, before: Sequence[PartitionRead]
+) -> list[PartitionRead]:
+    """What `read_partitions` gives now, when not long ago it gave `before`, without a byte of records.
+
+    A partition that had nothing and did not change has nothing, and is not read again: of ten thousand that a consumer
+    waits for, few have news at a time.
+    """
+    left = limits.max_bytes
+    found = False
+    reads = []
+    for target, last_time in zip(targets, before, strict=True):
+        if _is_unchanged(target, last_time):
+            reads.append(last_time)
+            continue
+        read = _read(target, left, limits.read_committed, must_progress=not found)
+        if read.total_bytes:
+            found = True
+            left = max(0, left - read.total_bytes)
+        reads.append(read)
+    return reads
+
+
+def _is_unchanged(target: FetchTarget, read: PartitionRead) -> bool:
+    partition = target.partition
+    return (
+        partition is not None
+        and read.error is ErrorCode.NONE
+        and partition.high_watermark == read.high_watermark
+        and partition.last_stable_offset == read.last_stable_offset
+        and partition.log.log_start_offset == read.log_start_offset
+        and partition.is_leader
+        and target.current_leader_epoch in (-1, partition.leader_epoch)
+    )
+
+
+def _if_empty(reads: list[PartitionRead]) -> list[PartitionRead] | None:
+    """`reads` without any records, else None: slices of files are not held while one waits for more."""
+    return None if any(read.total_bytes for read in reads) else reads
+
+
+def is_enough(reads: Sequence[PartitionRead], limits: FetchLimits) -> bool:
+    """Whether the reader is to be answered: enough bytes, or something it must hear of."""
+    total_bytes = 0
+    for read in reads:
+        total_bytes += read.total_bytes
+        if read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
+            return True
+    return total_bytes >= limits.min_bytes
+
+
 def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress: bool) -> PartitionRead:
     partition = target.partition
     if partition is None or target.error is not ErrorCode.NONE:
@@ -125,27 +176,39 @@ OnFetched = Callable[[list[PartitionRead]], None]
 class DelayedFetch(DelayedOperation):
     """A fetch that waits for bytes or time."""
 
-    def __init__(self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched) -> None:
+    def __init__(
+        self,
+        targets: Sequence[FetchTarget],
+        limits: FetchLimits,
+        reads: list[PartitionRead],
+        on_fetched: OnFetched,
+    ) -> None:
+        """`reads` is what the targets gave just now, which was not enough."""
         super().__init__()
         self._targets = targets
         self._limits = limits
         self._on_fetched = on_fetched
-        self._reads: list[PartitionRead] | None = None
+        self._before = _if_empty(reads)
+        self._found: list[PartitionRead] | None = None
 
     def try_complete(self) -> bool:
         """Complete when there is enough, or a partition has an error the reader must hear of."""
-        reads = read_partitions(self._targets, self._limits)
-        if sum(read.total_bytes for read in reads) < self._limits.min_bytes and not any(
-            read.error is not ErrorCode.NONE or read.diverging_epoch is not None for read in reads
-        ):
+        reads = self._read()
+        if not is_enough(reads, self._limits):
+            self._before = _if_empty(reads)
             return False
-        self._reads = reads
+        self._found = reads
         return self.force_complete()
 
     def on_complete(self) -> None:
         """Answer with what was found."""
-        reads, self._reads = self._reads, None
-        self._on_fetched(reads if reads is not None else read_partitions(self._targets, self._limits))
+        found, self._found = self._found, None
+        self._on_fetched(self._read() if found is None else found)
+
+    def _read(self) -> list[PartitionRead]:
+        if self._before is None:
+            return read_partitions(self._targets, self._limits)
+        return read_changed(self._targets, self._limits, self._before)
 
     def on_expiration(self) -> None:
         """Time is up: `on_complete` answers with whatever is there."""
@@ -159,16 +222,10 @@ def fetch(
     Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
     """
     reads = read_partitions(targets, limits)
-    total_bytes = 0
-    for read in reads:
-        total_bytes += read.total_bytes
-        if read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
-            total_bytes = limits.min_bytes
-            break
-    if total_bytes >= limits.min_bytes or limits.max_wait_ms <= 0 or not targets:
+    if limits.max_wait_ms <= 0 or not targets or is_enough(reads, limits):
         on_fetched(reads)
         return None
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
-    operation = DelayedFetch(targets, limits, on_fetched)
-    is_answered = purgatory.try_complete_else_watch(operation, keys, limits.max_wait_ms)
+    operation = DelayedFetch(targets, limits, reads, on_fetched)
+    is_answered = purgatory.watch(operation, keys, limits.max_wait_ms)
     return None if is_answered else operation

@@ -94,8 +94,10 @@ class Purgatory:
         True when it is completed on return. It expires at once when the time-out is 0 or less or there is no room. Each
         operation is given once.
         """
-        if operation.try_complete():
-            return True
+        return operation.try_complete() or self.watch(operation, keys, timeout_ms)
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: int) -> bool:
+        """`try_complete_else_watch` of an operation that was seen not to complete now."""
         watched = tuple(dict.fromkeys(keys))
         if timeout_ms <= 0 or not self._has_room(len(watched)):
             operation._expire()

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 
-from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_partitions
+import pytest
+
+from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_changed, read_partitions
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.partition import ACKS_ALL, Partition
@@ -134,3 +136,51 @@ async def test_a_reader_of_an_epoch_nobody_knows_is_out_of_range(new_partition: 
     ahead.last_fetched_epoch = 9
     [read] = read_partitions([ahead], limits())
     assert (read.error, read.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+def told(reads: list[PartitionRead]) -> list[tuple[object, ...]]:
+    return [
+        (read.error, read.high_watermark, read.last_stable_offset, read.log_start_offset, read.total_bytes)
+        for read in reads
+    ]
+
+
+@pytest.mark.parametrize("change", ["append", "delete records", "stop", "truncate epoch", "nothing"])
+async def test_what_did_not_change_is_not_read_again_and_the_rest_as_ever(new_partition: New, change: str) -> None:
+    partitions = [await new_partition(index) for index in range(5)]  # type: ignore[misc]
+    for partition in partitions:
+        await append(partition, batch())
+    targets = [target(partition, offset=1) for partition in partitions] + [target(None)]
+    before = read_partitions(targets, limits())
+    changed = partitions[2]
+    if change == "append":
+        await append(changed, batch())
+    elif change == "delete records":
+        changed.log.delete_records_before(1)
+    elif change == "stop":
+        changed.stop()
+    elif change == "truncate epoch":
+        targets[2].current_leader_epoch = 2
+    after = read_changed(targets, limits(), before)
+    assert told(after) == told(read_partitions(targets, limits()))
+    assert [new is old for new, old in zip(after, before, strict=True)] == [
+        True,
+        True,
+        change == "nothing",
+        True,
+        True,
+        False,  # what had an error is always looked at
+    ]
+
+
+async def test_records_found_again_share_the_bytes_asked_for(new_partition: New) -> None:
+    partitions = [await new_partition(index) for index in range(4)]  # type: ignore[misc]
+    targets = [target(partition) for partition in partitions]
+    before = read_partitions(targets, limits())
+    size = len(batch())
+    for partition in partitions[1:]:
+        await append(partition, batch())
+    few = limits(max_bytes=2 * size)
+    after = read_changed(targets, few, before)
+    assert [read.total_bytes for read in after] == [0, size, size, 0]
+    assert told(after) == told(read_partitions(targets, few))

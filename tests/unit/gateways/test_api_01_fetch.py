@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.gateways.kafka.api_01_fetch import API as FETCH
+from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -29,3 +30,22 @@ async def test_a_fetch_of_no_known_isolation_is_refused(log_door, isolation_leve
 async def test_a_session_nobody_has_is_not_found(log_door, session_id, epoch) -> None:
     answer = log_door.fetch(FETCH, FetchRequest(session_id=session_id, session_epoch=epoch), ANY_VERSION)
     assert (answer.error_code, answer.session_id) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+
+
+async def test_a_session_reads_the_new_topic_when_a_topic_is_deleted_and_made_again(log_door) -> None:
+    log_door.fetch_sessions = FetchSessionCache(log_door.clock, log_door.rng, slots_max=1, eviction_ms=1_000)
+    old = await log_door.partition()
+    await log_door.append(old, 2)
+    topics = (FetchTopic(topic="t", partitions=(FetchPartition(partition_max_bytes=1 << 20),)),)
+    whole = FetchRequest(topics=topics, max_bytes=1 << 20, min_bytes=0, session_epoch=0)
+    session_id = log_door.fetch(FETCH, whole, ANY_VERSION).session_id
+    errors = []
+    for epoch in (1, 2):
+        log_door.replicas.remove([old.topic_partition])
+        if epoch == 2:
+            await log_door.logs.delete_log(old.topic_partition)
+            await log_door.append(await log_door.partition(), 5)
+        request = FetchRequest(session_id=session_id, session_epoch=epoch, max_bytes=1 << 20, min_bytes=0)
+        (topic,) = log_door.fetch(FETCH, request, ANY_VERSION).responses
+        errors.append((topic.partitions[0].error_code, topic.partitions[0].high_watermark))
+    assert errors == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.NONE, 5)]

@@ -67,7 +67,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         max_wait_ms=request.max_wait_ms if len(ctx.kafka_connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
     )
-    targets = [_target(ctx, key, partition.request) for key, partition in partitions]
+    targets = [_target(ctx, key, partition) for key, partition in partitions]
 
     waiting: DelayedOperation | None = None
 
@@ -117,7 +117,16 @@ def _forgotten(request: FetchRequest) -> Iterator[PartitionKey]:
             yield topic.topic, topic.topic_id, index
 
 
-def _target(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> FetchTarget:
+def _target(ctx: RequestContext, key: PartitionKey, partition: SessionPartition) -> FetchTarget:
+    """Where a partition is read; a session remembers it as long as this broker leads the partition."""
+    known = partition.target
+    if known is not None and known.partition is not None and known.partition.is_leader:
+        return known
+    partition.target = _look_up(ctx, key, partition.request)
+    return partition.target
+
+
+def _look_up(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> FetchTarget:
     topic, topic_id, index = key
     replicas = ctx.broker.replicas
     target = FetchTarget(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
-from ottla.broker.fetch import PartitionRead
+from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
@@ -42,6 +42,8 @@ class SessionPartition:
     """One partition of a session: what the consumer asked for last, and what it was told last."""
 
     request: FetchPartition
+    target: FetchTarget | None = None
+    """Where `request` reads, once that was looked up."""
     high_watermark: int = -2
     last_stable_offset: int = -2
     log_start_offset: int = -2
@@ -99,7 +101,7 @@ class FetchSession:
                 self.partitions[key] = SessionPartition(request)
                 self.cost += _cost(key)
             else:
-                known.request = request
+                known.request, known.target = request, None
         for key in forgotten:
             if self.partitions.pop(key, None) is not None:
                 self.cost -= _cost(key)
