@@ -30,5 +30,5 @@ def read_final_state(bootstrap: str, partitions: list[Partition]) -> FinalState:
 
 def topic_sizes(bootstrap: str) -> dict[str, int]:
     """How many partitions each topic has."""
-    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=PATIENCE_S)
+    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(timeout=PATIENCE_S)
     return {name: len(topic.partitions) for name, topic in metadata.topics.items()}

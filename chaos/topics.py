@@ -41,7 +41,7 @@ class TopicMaker:
 
 def create_load_topics(bootstrap: str, topics: dict[str, int], config: dict[str, str]) -> None:
     """The topics of the load. Raises KafkaException."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     wanted = [NewTopic(topic, partition_count, 1, config=config) for topic, partition_count in topics.items()]
     for future in admin.create_topics(wanted).values():
         future.result(PATIENCE_S)

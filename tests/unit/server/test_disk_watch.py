@@ -1,0 +1,66 @@
+"""A directory that is full comes back when there is room, and everybody is told; one that failed for good does not."""
+
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+
+from ottla.model.errors import ApiError
+from ottla.server.disk_watch import RETRY_MS, DiskWatch
+from tests.unit.storage.data_directory import OpenDirectory, batch, opened
+from tests.unit.storage.test_log_io import file_size_limit
+from tests.unit.storage.test_storage_failure import FailedIo
+
+
+def watch_over(directory: OpenDirectory, resumed: list[bool]) -> list[str]:
+    """Have a watch bring `directory` back; what it says to those who are affected."""
+    said: list[str] = []
+
+    async def on_resumed() -> None:
+        resumed.append(directory.manager.failure is None)
+
+    watch = DiskWatch(directory.manager, directory.clock, directory.timer, directory.tasks, on_resumed)
+    directory.manager.on_failure = lambda error: said.append(watch.failed(error))
+    return said
+
+
+async def test_a_directory_comes_back_when_there_is_room_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.WARNING)
+    resumed: list[bool] = []
+    async with opened(tmp_path) as directory:
+        said = watch_over(directory, resumed)
+        log = await directory.log()
+        with file_size_limit(1000):
+            directory.append(log, batch(1, value=b"x" * 2000))
+            with pytest.raises(ApiError):
+                await log.flush()
+            for _ in range(3):
+                await directory.pass_time(RETRY_MS)
+            assert resumed == []
+        assert directory.manager.failure is not None
+        await directory.pass_time(RETRY_MS)
+        assert resumed == [True]
+        await directory.append_all(log, [batch(1)])
+        await directory.pass_time(10 * RETRY_MS)
+        assert resumed == [True]
+    assert len(said) == 1
+    assert "takes no writes" in said[0]
+    lines = [record.getMessage() for record in caplog.records if record.name == "ottla.server.disk_watch"]
+    assert lines == [said[0], "the data directory takes writes again, after 4.0 s"]
+
+
+async def test_a_failure_for_good_is_said_once_and_not_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    resumed: list[bool] = []
+    async with opened(tmp_path) as directory:
+        said = watch_over(directory, resumed)
+        writer = directory.manager._writer
+        sound, writer._io = writer._io, FailedIo("sync", errno.EIO)
+        writer.poll()
+        writer._io = sound
+        await directory.pass_time(10 * RETRY_MS)
+        assert directory.manager.failure is not None
+    assert resumed == []
+    (message,) = said
+    assert "is offline" in message
+    assert [record.getMessage() for record in caplog.records] == [message]
