@@ -29,12 +29,14 @@ from ottla.network.listener import Listener
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
 from ottla.runtime.deadlines import Deadlines
+from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.server.disk_watch import DiskWatch
 from ottla.server.housekeeping import Housekeeping
+from ottla.server.memory_return import MemoryReturn
 from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.server.sections import group_config, network_config
@@ -133,6 +135,9 @@ class Server:
         )
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
+        self._memory_return = MemoryReturn(
+            doors.timer, lambda: self._listener.metrics.connections_open, FreeMemory(system_trim())
+        )
 
     def _connect(self, connection: Connection) -> KafkaConnection:
         return self._gateway.connect(connection)
@@ -157,11 +162,13 @@ class Server:
         await self._keeper.load(image)
         self._controller.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
+        self._memory_return.start()
         await self._listener.start()
 
     async def stop(self) -> None:
         """Close the doors, answer whoever waits, write the logs out and mark them clean."""
         self._housekeeping.stop()
+        self._memory_return.stop()
         self._fetch_purgatory.close()
         self._groups.close()
         await self._listener.close(DRAIN_MS)
