@@ -288,7 +288,8 @@ class Connection:
             try:
                 output.write_to(self._socket)
             except OSError as error:
-                lost = error
+                # Its traceback would keep this frame, and the responses in it, until the garbage collector comes by.
+                lost = error.with_traceback(None)
             metrics.bytes_out += output.sent_bytes - sent_before
             metrics.out_bytes += output.memory_bytes - memory_before
             if lost is not None:

@@ -495,6 +495,31 @@ async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_conne
             await until(lambda: gc.collect() >= 0 and released == ["sent", "unsent"])
 
 
+async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_garbage_is_collected():
+    class Response(bytearray):
+        def __del__(self) -> None:
+            freed.append(len(self))
+
+    class Large(Echo):
+        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            slot.send((Response(framed(bytes(MIB))),))
+
+    freed: list[int] = []
+    async with opened(Large, NetworkConfig(out_bytes_max=64 * KIB, socket_send_buffer_bytes=16 * KIB)) as door:
+        peer = await door.peer(receive_buffer_bytes=8 * KIB)
+        await peer.send(framed(b"all of it") * 3)
+        (connection,) = door.listener.connections
+        await until(lambda: door.listener.metrics.requests == 1 and not connection.is_reading)
+        gc.disable()
+        try:
+            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+            await until(lambda: not door.listener.connections)
+            assert freed == [MIB + 4]
+        finally:
+            gc.enable()
+
+
 # The end of a connection.
 
 
