@@ -33,6 +33,8 @@ class ConfluentReader:
                 "fetch.wait.max.ms": 100,
             }
         )
+        # With the leader known, librdkafka need not wait half a second before it asks again.
+        self.consumer.list_topics(topic, PATIENCE_S)
         offset = {BEGINNING: OFFSET_BEGINNING, END: OFFSET_END}.get(start, start)
         self.consumer.assign([TopicPartition(topic, partition, offset) for partition in range(partitions)])
 
