@@ -20,11 +20,13 @@ def franz_go_program() -> Path:
 
     Raises:
         PeerUnavailableError: there is no Go, or its modules cannot be had.
+        subprocess.CalledProcessError: our program does not compile.
     """
     folder = _folder_of("go", ("*.go", "go.*"))
     program = folder / "franz-go"
     if not program.exists():
-        _run("franz-go", "go", ["build", "-o", str(program), "."], SOURCES / "go")
+        _fetch("franz-go", ["go", "mod", "download"], SOURCES / "go")
+        subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=SOURCES / "go", timeout=BUILD_WITHIN_S)
     return program
 
 
@@ -38,7 +40,7 @@ def kafkajs_program() -> Path:
     if not (folder / "node_modules" / ".package-lock.json").exists():
         for source in [*(SOURCES / "javascript").glob("*.js"), *(SOURCES / "javascript").glob("package*.json")]:
             shutil.copy(source, folder)
-        _run("kafkajs", "npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+        _fetch("kafkajs", ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
     return folder / "main.js"
 
 
@@ -52,14 +54,14 @@ def _folder_of(name: str, patterns: tuple[str, ...]) -> Path:
     return folder
 
 
-def _run(peer: str, tool: str, arguments: list[str], folder: Path) -> None:
-    if shutil.which(tool) is None:
-        raise PeerUnavailableError(f"{peer}: {tool} was not found")
-    done = subprocess.run(
-        [tool, *arguments], check=False, cwd=folder, capture_output=True, text=True, timeout=BUILD_WITHIN_S
-    )
+def _fetch(peer: str, command: list[str], folder: Path) -> None:
+    if shutil.which(command[0]) is None:
+        raise PeerUnavailableError(f"{peer}: {command[0]} was not found")
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=BUILD_WITHIN_S)
     if done.returncode != 0:
-        raise PeerUnavailableError(f"{peer}: {tool} {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+        lines = done.stderr.strip().splitlines() or ["no word about it"]
+        reason = next((line for line in lines if "error" in line), lines[-1])
+        raise PeerUnavailableError(f"{peer}: {command[0]} could not bring what it needs: {reason}")
 
 
 class FranzGoClient(ProgramClient):
