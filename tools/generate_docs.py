@@ -44,7 +44,8 @@ COMPATIBILITY_TAIL = """
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
   promise.
-- **Transactions are not served yet**: InitProducerId with a transactional id, and transactional batches, are refused.
+- **Transactions are not served yet**: FindCoordinator and InitProducerId with a transactional id, and transactional
+  batches, are refused: the producer says so at once, in `initTransactions`.
 - **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by
   asking. ListOffsets and OffsetForLeaderEpoch answer every replica id as they answer a consumer.
 - **A setting that is unknown, unsupported or read-only** is refused with INVALID_CONFIG that names every such setting
