@@ -92,3 +92,21 @@ def test_a_static_member_is_back_without_a_rebalance(
     assert stays.rebalances == rebalances
     stays.close()
     returns.close()
+
+
+@pytest.mark.peer
+@pytest.mark.proves(client="franz-go", feature="group with members of other clients")
+def test_members_in_go_c_and_python_share_one_group(client_named: ClientNamed, group_broker: BrokerProcess) -> None:
+    topic, group = new_topic(group_broker, PARTITIONS), new_group()
+    names = [name for name in WITH_GROUPS if "range" in CLIENTS[name].assignors]
+    members = [client_named(name).member(group, topic, "range") for name in names]
+    assert len(members) == PARTITIONS
+    got: list[bytes] = []
+    poll_until(members, shared_by(members), got)
+    values = fill(group_broker, topic, 300)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    for member in members:
+        member.commit()
+    for member in members:
+        member.close()

@@ -34,6 +34,7 @@ def test_members_of_three_libraries_share_one_group(group_broker: BrokerProcess)
     assert sorted(got) == sorted(values)
     for member in members:
         member.commit()
+    for member in members:
         member.close()
 
 

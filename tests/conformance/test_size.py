@@ -95,5 +95,6 @@ def test_every_partition_of_a_wide_topic_is_written_and_a_group_reads_them_all(l
     assert set(got) == {record.value for record in records}
     for member in members:
         member.commit()
+    for member in members:
         member.close()
     assert held_by(large)[0] < 3 * PARTITIONS_OF_THE_WIDE
