@@ -7,7 +7,6 @@ import importlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import UUID
 
 from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
 from ottla.gateways.kafka.apis import APIS
@@ -24,14 +23,13 @@ from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState
 from tests.fuzz.targets.messages import MESSAGES, id_of
-from tests.fuzz.targets.requests import TOPIC
+from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
 from tests.fuzz.targets.small_files import BASE_OFFSET
 from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
 from tests.unit.protocol import reference_codec
 from tests.unit.protocol.message_strategy import table_of
 
 SEEDS = Path(__file__).parent / "seeds"
-TOPIC_ID = UUID("7f2c1f6e-54a2-4b6c-9d3e-0a1b2c3d4e5f")
 NOW_MS = 1_700_000_000_000
 Seeds = Iterator[tuple[str, bytes]]
 
@@ -120,7 +118,9 @@ def filled(message_class: type[Message], version: int) -> Message:
         values = {}
         for each in struct.fields:
             if version in each.versions:
-                value = struct_of(table.structs[each.type_name]) if each.is_struct else value_of(each)
+                value = (
+                    struct_of(table.structs[each.type_name]) if each.is_struct else value_of(struct.name, each, version)
+                )
                 values[each.attribute] = (value,) if each.is_array else value
         message: Message = getattr(module, struct.name)(**values)
         return message
@@ -128,12 +128,23 @@ def filled(message_class: type[Message], version: int) -> Message:
     return struct_of(table.structs[message_class.__name__])
 
 
-def value_of(each: FieldSchema) -> object:
+TEXTS = {"member_id": "", "group_id": "g", "group": "g", "groups": "g", "groups_names": "g", "key": "g"}
+TEXTS |= {"coordinator_keys": "g", "value": "60000", "host": "/h", "protocol_type": "consumer"}
+NUMBERS = {"acks": 1, "max_wait_ms": 0, "replication_factor": 1, "resource_type": 2, "session_timeout_ms": 10_000}
+NUMBERS |= {"replica_id": -1, "current_leader_epoch": -1, "leader_epoch": 0, "generation_id": -1, "index": 0}
+NUMBERS |= {"generation_id_or_member_epoch": -1, "committed_leader_epoch": -1, "fetch_offset": 0, "timestamp": -1}
+NUMBERS |= {"session_id": 0, "session_epoch": -1, "config_operation": 0, "num_partitions": 1, "producer_id": -1}
+NUMBERS |= {"producer_epoch": -1, "partition_max_bytes": 1 << 20, "max_bytes": 1 << 20, "transaction_timeout_ms": 1000}
+
+
+def value_of(struct: str, each: FieldSchema, version: int) -> object:
     """A value that makes sense where there is one: the names that the broker of the target knows, a whole batch."""
+    if each.attribute in {"transactional_id", "group_instance_id"} and each.nullable and version in each.nullable:
+        return None
     match each.type_name:
         case "string":
-            is_group = "group" in each.attribute or each.attribute in {"key", "coordinator_keys"}
-            return "" if each.attribute == "member_id" else "g" if is_group else TOPIC
+            is_config = "Config" in struct and each.attribute in {"name", "configuration_keys"}
+            return TEXTS.get(each.attribute, "retention.ms" if is_config else TOPIC)
         case "records":
             return bytes(build_batch(records(2)))
         case "bytes":
@@ -144,9 +155,7 @@ def value_of(each: FieldSchema) -> object:
             return TOPIC_ID
         case "float64":
             return 0.5
-    return {"acks": 1, "max_wait_ms": 0, "replication_factor": 1, "resource_type": 2, "session_timeout_ms": 10_000}.get(
-        each.attribute, 0 if "partition" in each.attribute or each.attribute == "index" else 1
-    )
+    return NUMBERS.get(each.attribute, 0 if "partition" in each.attribute else 1)
 
 
 def messages() -> Seeds:

@@ -14,15 +14,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from ottla.gateways.kafka.apis import APIS
 from ottla.model.broker_settings import BrokerSettings
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
 from ottla.protocol.api_keys import APIS as PROTOCOL_APIS
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response
-from ottla.protocol.message import ApiMessage
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.header import RequestHeader
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.disk import OsDisk
@@ -42,6 +44,8 @@ SETTINGS = {
 CORRELATION_ID = 77
 TOPIC = "flights"
 """The topic that is there."""
+TOPIC_ID = UUID("7f2c1f6e-54a2-4b6c-9d3e-0a1b2c3d4e5f")
+"""Stands in an input for the id that the topic really has."""
 INPUTS_OF_A_BROKER = 300
 TURNS_MAX = 30
 LOG_LINE_MAX = 1100
@@ -143,9 +147,16 @@ class Door:
         settings = BrokerSettings({**SETTINGS, "log.dirs": str(data_dir)})
         self.server = Server(settings, logs, Doors(clock, rng, self.timer, self.tasks))
         await self.server.start()
-        created = CreateTopicsRequest(topics=(CreatableTopic(name=TOPIC, num_partitions=2),), timeout_ms=1000)
-        answer, _ = await self.ask(framed_request(created, CreateTopicsRequest.MAX_VERSION), patience=1000)
+        created = CreateTopicsRequest(
+            topics=(CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1),), timeout_ms=1000
+        )
+        version = CreateTopicsRequest.MAX_VERSION
+        answer, _ = await self.ask(head_of(ApiKey.CREATE_TOPICS, version) + created.encode(version), patience=10_000)
         assert answer
+        response = decode_response(ApiKey.CREATE_TOPICS, version, answer[4:])[1]
+        assert isinstance(response, CreateTopicsResponse)
+        assert response.topics[0].error_code == ErrorCode.NONE, response
+        self.topic_id = response.topics[0].topic_id
 
     def close(self) -> None:
         """Stop the broker and remove what it wrote."""
@@ -188,7 +199,8 @@ def check(data: bytes) -> None:
         return
     api = APIS.get(data[0]) or SERVED[data[0] % len(SERVED)]
     version = api.min_version + data[1] % (api.max_version - api.min_version + 1)
-    answer, closed_because = door.loop.run_until_complete(door.ask(head_of(api.key, version) + data[2:]))
+    body = data[2:].replace(TOPIC_ID.bytes, door.topic_id.bytes)
+    answer, closed_because = door.loop.run_until_complete(door.ask(head_of(api.key, version) + body))
     if closed_because is not None:
         assert answer is None, "closed and answered"
     elif answer:
@@ -203,11 +215,6 @@ def head_of(api_key: int, version: int) -> bytes:
         request_api_key=api_key, request_api_version=version, correlation_id=CORRELATION_ID, client_id="fuzz"
     )
     return header.encode(PROTOCOL_APIS[api_key].request_header_version(version))
-
-
-def framed_request(message: ApiMessage, version: int) -> bytes:
-    """A request without its length."""
-    return head_of(message.API_KEY, version) + message.encode(version)
 
 
 def current_door() -> Door:
