@@ -37,12 +37,16 @@ class ListenAddress(click.ParamType[tuple[str, int]]):
 @click.option("--advertise", type=ListenAddress(), help="What clients are told to connect to, if not where they came.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="A file of settings, key=value lines.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A broker setting; repeatable.")
+@click.option(
+    "--check", "check_only", is_flag=True, help="Check the settings, say how much memory they allow, and end."
+)
 def serve_command(
     data_dir: Path | None,
     kafka: tuple[str, int] | None,
     advertise: tuple[str, int] | None,
     config_file: Path | None,
     settings: tuple[str, ...],
+    check_only: bool,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM. It needs nothing set up, and says when it is ready.
 
@@ -57,9 +61,13 @@ def serve_command(
     if advertise is not None and not advertise[0]:
         raise click.BadParameter("clients need a host to connect to: write HOST:PORT", param_hint="--advertise")
 
-    from ottla.server import ServeOptions, serve
+    from ottla.server import ServeOptions, check, serve
 
-    serve(ServeOptions(data_dir=data_dir, kafka=kafka, advertise=advertise, settings=given), on_ready=click.echo)
+    options = ServeOptions(data_dir=data_dir, kafka=kafka, advertise=advertise, settings=given)
+    if check_only:
+        click.echo("\n".join(check(options)))
+        return
+    serve(options, on_ready=click.echo)
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -18,6 +18,9 @@ are told otherwise, with its length and the beginning of the next one."""
 
 SMALLEST, LARGEST = POOLED_SIZES[0], POOLED_SIZES[-1]
 
+FREE_BYTES_MAX = 16 * KIB * KIB
+"""How much a pool keeps for use again, unless it is told otherwise."""
+
 
 class ReceiveBuffer:
     """Writable bytes with a count of leases. Belongs to the event loop.
@@ -86,7 +89,7 @@ class BufferPool:
 
     __slots__ = ("_free", "_free_bytes_max", "free_bytes", "in_use_bytes", "on_return")
 
-    def __init__(self, free_bytes_max: int = 16 * KIB * KIB) -> None:
+    def __init__(self, free_bytes_max: int = FREE_BYTES_MAX) -> None:
         self._free: dict[int, list[ReceiveBuffer]] = {size: [] for size in POOLED_SIZES}
         self._free_bytes_max = free_bytes_max
         self.free_bytes = 0

@@ -1,6 +1,6 @@
 """One broker process, wired."""
 
 from ottla.server.options import ServeOptions
-from ottla.server.serve import serve
+from ottla.server.serve import check, serve
 
-__all__ = ["ServeOptions", "serve"]
+__all__ = ["ServeOptions", "check", "serve"]

@@ -18,9 +18,11 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks, run_main
 from ottla.runtime.timer import Timer
+from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
-from ottla.server.server import Doors, Server
+from ottla.server.sections import network_config
+from ottla.server.server import FETCH_WATCHES_MAX, Doors, Server
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,22 @@ def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> 
     settings = BrokerSettings(_settings_of(options))
     shares = OpenFileShares.of(raise_open_files_limit())
     run_main(_run(settings, shares, Path(settings.data_directory).absolute(), on_ready))
+
+
+def check(options: ServeOptions) -> list[str]:
+    """What a broker with these options may take, in lines for people; nothing is started or written.
+
+    Raises InvalidSettingError as `serve` does.
+    """
+    settings = BrokerSettings(_settings_of(options))
+    shares = OpenFileShares.of(raise_open_files_limit())
+    config = network_config(settings, shares.connections)
+    return [
+        *settings.warnings,
+        "the settings are good; memory, if everybody means harm:",
+        *lines(memory_figure(settings, config, FETCH_WATCHES_MAX)),
+        f"open files: {config.max_connections} connections, {shares.read} segments read, {shares.written} written",
+    ]
 
 
 def _settings_of(options: ServeOptions) -> dict[str, str]:

@@ -39,14 +39,15 @@ NO_OFFSET: Final = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", comm
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> None:
-    """Read the offsets of one group, or of many."""
+    """Read the offsets of one group, or of many; what is asked twice is answered once."""
     if ctx.api_version < MANY_GROUPS_VERSION:
         _fetch_one(ctx, request)
         return
+    groups_asked = tuple(dict.fromkeys(request.groups))
     gather: Gather[OffsetFetchResponseGroup] = Gather(
-        len(request.groups), lambda groups: ctx.respond(OffsetFetchResponse(groups=tuple(groups)))
+        len(groups_asked), lambda groups: ctx.respond(OffsetFetchResponse(groups=tuple(groups)))
     )
-    for index, group in enumerate(request.groups):
+    for index, group in enumerate(groups_asked):
         _fetch_of_many(ctx, group, gather, index)
 
 

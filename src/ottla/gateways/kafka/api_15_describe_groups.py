@@ -30,12 +30,13 @@ NOT_ASKED: Final = -(2**31)
 
 
 def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> None:
-    """Show groups and their members."""
+    """Show groups and their members; one that is asked for twice is shown once."""
+    group_ids = tuple(dict.fromkeys(request.groups))
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     gather: Gather[DescribedGroup] = Gather(
-        len(request.groups), lambda groups: ctx.respond(DescribeGroupsResponse(groups=tuple(groups)))
+        len(group_ids), lambda groups: ctx.respond(DescribeGroupsResponse(groups=tuple(groups)))
     )
-    for index, group_id in enumerate(request.groups):
+    for index, group_id in enumerate(group_ids):
         ctx.groups.describe(group_id, _on_answer(ctx, group_id, operations, gather.place(index)))
 
 

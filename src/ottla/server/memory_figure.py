@@ -1,0 +1,82 @@
+"""How much memory a broker takes at most, computed from its settings, whatever strangers send it.
+
+Each part is a limit of one place in the code; docs/limits.md says what it is made of. The prices of objects were
+measured and rounded up. What the broker stores because it was asked to (members of groups, committed offsets,
+idempotent producers, indexes of the newest segments) comes on top, as it does with every store.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ottla.gateways.kafka import fetch_session
+from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
+from ottla.model.broker_settings import BrokerSettings
+from ottla.network.config import NetworkConfig
+from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
+from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
+from ottla.storage.index_cache import INDEX_BYTES_MAX
+
+KIB, MIB = 1 << 10, 1 << 20
+
+PROCESS_BYTES: Final = 48 * MIB
+"""The interpreter, the modules and an empty broker."""
+
+CONNECTION_BYTES: Final = 6 * KIB
+"""The objects of one connection."""
+
+PARTITION_BYTES: Final = 8 * KIB
+"""The objects of one partition that was not written to much."""
+
+ELEMENT_BYTES: Final = 2 * KIB
+"""One element of a request, decoded, with its part of the answer."""
+
+WATCH_BYTES: Final = KIB
+"""One partition of a waiting fetch or of a fetch session."""
+
+DECODED_PER_BYTE: Final = 150
+"""How much larger than its bytes a decoded request may be: an element of two bytes becomes 300 with its answer."""
+
+
+class MemoryPart(NamedTuple):
+    """What one thing may take, and which settings say so."""
+
+    name: str
+    size: int
+    of: str
+
+
+def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches_max: int) -> list[MemoryPart]:
+    """The parts; their sum is the figure."""
+    request_max = config.socket_request_max_bytes
+    partitions = settings.integer("partitions.per.broker.max")
+    return [
+        MemoryPart("the process", PROCESS_BYTES, "fixed"),
+        MemoryPart("indexes of closed segments", INDEX_BYTES_MAX, "fixed"),
+        MemoryPart("requests", config.queued_max_request_bytes + FREE_BYTES_MAX, "queued.max.request.bytes"),
+        MemoryPart("one request beyond, as bytes and as text", 5 * request_max, "socket.request.max.bytes"),
+        MemoryPart("one decoded request", REQUEST_ELEMENTS_MAX * ELEMENT_BYTES, "131,072 elements"),
+        MemoryPart("requests worked on by tasks", TASK_BYTES_MAX * DECODED_PER_BYTE, "1 MiB of them at a time"),
+        MemoryPart(
+            "connections",
+            config.max_connections * (CONNECTION_BYTES + SMALLEST),
+            f"max.connections={config.max_connections}",
+        ),
+        MemoryPart("responses not read yet", config.out_bytes_hard_max, "closed beyond"),
+        MemoryPart("fetches that wait", fetch_watches_max * WATCH_BYTES, f"{fetch_watches_max:,} partitions"),
+        MemoryPart(
+            "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"
+        ),
+        MemoryPart("partitions", partitions * PARTITION_BYTES, f"partitions.per.broker.max={partitions}"),
+    ]
+
+
+def total(parts: list[MemoryPart]) -> int:
+    """The figure in bytes."""
+    return sum(part.size for part in parts)
+
+
+def lines(parts: list[MemoryPart]) -> Iterator[str]:
+    """The figure as a table for people."""
+    for part in parts:
+        yield f"{part.size / MIB:8,.0f} MiB  {part.name} ({part.of})"
+    yield f"{total(parts) / MIB:8,.0f} MiB  in all, at most, whatever strangers send"
