@@ -47,7 +47,7 @@ async function answer(driver, line) {
 async function main() {
   await installCodecs()
   const kafka = new Kafka({ clientId: 'conformance', brokers: [process.argv[2]], logLevel: logLevel.NOTHING })
-  const driver = { kafka, consumers: new Map(), admin: kafka.admin() }
+  const driver = { kafka, consumers: new Map(), admin: kafka.admin({ retry: { retries: 2, initialRetryTime: 50 } }) }
   await driver.admin.connect()
   for await (const line of readline.createInterface({ input: process.stdin })) {
     process.stdout.write(JSON.stringify(await answer(driver, line)) + '\n')
