@@ -22,9 +22,9 @@ CLIENTS: dict[str, Callable[[BrokerProcess], Client]] = {
     "kafkajs": KafkajsClient,
     "Ottla client": OttlaClient,
 }
-WITH_CODECS: dict[str, Callable[[BrokerProcess], Client]] = {**CLIENTS, "Java client": JavaCodecClient}
+WITH_CODECS: dict[str, Callable[[BrokerProcess], Client]] = {**CLIENTS, "Kafka's Java client": JavaCodecClient}
 """Those that write and read records in each codec."""
-PEERS = ("franz-go", "kafkajs", "Java client")
+PEERS = ("franz-go", "kafkajs", "Kafka's Java client")
 """Those that are brought here for the tests only."""
 
 
