@@ -118,7 +118,7 @@ def run_power_cuts(root: Path, rounds: int, seed: int, on_round: OnRound) -> Cra
     report = CrashReport("power cut", seed)
     with LoopImage(root / "power-cut", IMAGE_MB) as image:
         chapter = run_chapter(
-            image.mount_point / "data",
+            image.mount_point / "power-cut-data",
             root,
             PowerCut(image),
             plan_moments(rounds, rng),

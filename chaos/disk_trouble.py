@@ -21,7 +21,7 @@ def full_disk(root: Path, trouble_s: float = 3) -> TroubleOutcome:
     outcome = TroubleOutcome("full disk")
     with LoopImage(root / "full-disk", IMAGE_MB) as image:
         ballast = image.mount_point / "ballast"
-        with stage(outcome, image.mount_point / "data", root) as at_work:
+        with stage(outcome, image.mount_point / "full-disk-data", root) as at_work:
             _fill(ballast)
             at_work.wait_for_line(NO_WRITES)
             _look_while_refused(at_work, trouble_s)

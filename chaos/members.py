@@ -160,13 +160,15 @@ class AiokafkaMember(GroupMember, ConsumerRebalanceListener):
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
         )
+        # Before the start, which then waits until the topics are known: a member that leads its group without knowing
+        # them gives nobody anything.
+        consumer.subscribe(self.topics, listener=self)
         try:
             await consumer.start()
         except AiokafkaError:
             await consumer.stop()
             return  # nobody there: the next life tries again
         try:
-            consumer.subscribe(self.topics, listener=self)
             while not self.must_leave:
                 found = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
                 for partition, records in found.items():
