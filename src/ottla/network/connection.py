@@ -211,7 +211,7 @@ class Connection:
 
     def _dispatch(self) -> bool:
         """Frames to the handler, until there is none or the connection is paused. False when it is closed."""
-        reader, responses, handler = self._reader, self._responses, self._handler
+        reader, responses, output, handler = self._reader, self._responses, self._output, self._handler
         config, metrics = self._services.config, self._services.metrics
         try:
             while not self._is_draining and (frame := reader.next_frame()) is not None:
@@ -226,7 +226,8 @@ class Connection:
                 handler.on_frame(frame, lease, responses.open())
                 if self.is_closed:
                     return False
-                if len(responses.slots) >= config.in_flight_requests_max or self.pending_bytes > self._out_max():
+                pending_bytes = output.memory_bytes + responses.held_bytes
+                if len(responses.slots) >= config.in_flight_requests_max or pending_bytes > self._out_max():
                     self._is_paused = True
                     break
         except InvalidInputError as error:
