@@ -307,6 +307,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Timestamp delta, key, value, keys of headers.
+    type Parts = (i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>);
+
     fn header(count: i32) -> BatchHeader {
         let mut header = BatchHeader::parse(&[0; 61]);
         header.record_count = count;
@@ -314,7 +317,7 @@ mod tests {
         header
     }
 
-    fn written(records: &[(i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>)]) -> Vec<u8> {
+    fn written(records: &[Parts]) -> Vec<u8> {
         let mut out = Vec::new();
         for (index, (timestamp_delta, key, value, keys)) in records.iter().enumerate() {
             let headers: Vec<HeaderRef<'_>> = keys.iter().map(|key| (&key[..], None)).collect();
@@ -334,8 +337,7 @@ mod tests {
         proptest::collection::vec(any::<u8>(), 0..200)
     }
 
-    fn records() -> impl Strategy<Value = Vec<(i64, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>)>>
-    {
+    fn records() -> impl Strategy<Value = Vec<Parts>> {
         let record = (
             -1_000_000_i64..1_000_000,
             proptest::option::of(blob()),

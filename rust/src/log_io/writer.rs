@@ -498,11 +498,13 @@ mod tests {
         assert_eq!(done, expected);
     }
 
-    fn idle() -> (
+    type Idle = (
         Arc<Shared<u32, Vec<u8>>>,
         Arc<Mutex<FileTable>>,
         Writer<u32, Vec<u8>>,
-    ) {
+    );
+
+    fn idle() -> Idle {
         let shared = Arc::new(Shared::new().unwrap());
         let files = Arc::new(Mutex::new(FileTable::new(10, 0)));
         let here = Writer::of_event_loop(shared.clone(), files.clone());
