@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Final
 
 from ottla.coordination.environment import Environment
 from ottla.coordination.outcome import Answer, OnceWaiter, Outcome, Waiter, deliver
@@ -12,6 +12,7 @@ from ottla.coordination.shard_log import ShardLog
 from ottla.coordination.shard_state import REFUSALS, TRANSITIONS, ShardState
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import Partition
 from ottla.runtime.log_throttle import LogThrottle
@@ -23,6 +24,15 @@ Step = Callable[[Any, int], Outcome]
 
 Operation = Callable[[Any, int, Waiter], Outcome]
 """A step on behalf of a client, with whoever waits for the answer."""
+
+
+LOAD_RETRY_MS: Final = 1_000
+"""How long after a load that the disk failed the next one begins."""
+
+
+def is_storage_error(error: Exception) -> bool:
+    """Whether a log could not be read because of its disk."""
+    return isinstance(error, ApiError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class ShardRunner:
@@ -94,10 +104,9 @@ class ShardRunner:
         started_ms = self._environment.clock.monotonic_ms()
         try:
             report = await load_shard(shard, self.partition, self._environment)
-        except Exception:
+        except Exception as error:
             if self._is_loading(shard):
-                logger.exception("cannot load %s; its clients find no coordinator", self.partition.topic_partition)
-                self._move_to(ShardState.FAILED)
+                await self._after_failed_load(shard, error)
             return
         if not self._is_loading(shard):
             return
@@ -112,6 +121,19 @@ class ShardRunner:
                 report.unknown_count,
             )
         self.step(lambda loaded, now_ms: loaded.handle_loaded(now_ms))
+
+    async def _after_failed_load(self, shard: CoordinatorShard, error: Exception) -> None:
+        """What the disk does not give now it may give later; anything else is for good."""
+        name = self.partition.topic_partition
+        if not (isinstance(error, OSError) or is_storage_error(error)):
+            logger.error("cannot load %s; its clients find no coordinator", name, exc_info=error)
+            self._move_to(ShardState.FAILED)
+            return
+        self._throttled.warning("cannot read %s, its clients are told to come again: %s", name, error)
+        await self._environment.timer.sleep(LOAD_RETRY_MS)
+        if self._is_loading(shard):
+            self._shard = self._new_shard()
+            self.start()
 
     def _is_loading(self, shard: CoordinatorShard) -> bool:
         return self.state is ShardState.LOADING and shard is self._shard

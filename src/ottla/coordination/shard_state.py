@@ -13,7 +13,7 @@ class ShardState(Enum):
     ACTIVE = "Active"
     """It serves."""
     FAILED = "Failed"
-    """Its log could not be read; it waits for the next election."""
+    """Its log does not hold what it should; it waits for the next election."""
     CLOSED = "Closed"
     """This broker stopped leading the partition. There is no way back; the next election makes a new shard."""
 

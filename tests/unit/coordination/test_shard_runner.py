@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ottla.coordination.shard_runner import Operation, ShardRunner
+from ottla.coordination.shard_runner import LOAD_RETRY_MS, Operation, ShardRunner
 from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -82,13 +82,19 @@ async def test_records_of_unknown_kinds_are_passed_over(harness: Harness):
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "offline")])
-async def test_a_shard_whose_log_cannot_be_read_serves_nobody(harness: Harness, error: Exception):
+async def test_a_shard_whose_log_cannot_be_read_serves_nobody_until_it_can(harness: Harness, error: Exception):
     harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
     harness.partition.read_error = error
-    await harness.load()
-    assert harness.runner.state is ShardState.FAILED
+    harness.runner.start()
+    timer = harness.environment.timer
+    for _ in range(2):
+        await until(lambda: len(timer) > 0)
+        harness.ask(get("a"))
+        timer.advance(LOAD_RETRY_MS)
+    harness.partition.read_error = None
+    await until(lambda: harness.runner.state is ShardState.ACTIVE)
     harness.ask(get("a"))
-    assert harness.heard == ["NOT_COORDINATOR"]
+    assert harness.heard == ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS", "b"]
 
 
 async def test_a_record_that_is_not_what_it_claims_fails_the_load(harness: Harness):
