@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -94,10 +95,17 @@ class Broker:
             RuntimeError: it ended instead; the message holds what it said.
         """
         command = self._kafka_command() if self.target.kind == "kafka" else self._ottla_command()
+        # An installed broker has its bytecode beside it, whatever the shell of whoever measures says.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with self.output.open("ab") as output:
             begun = time.perf_counter()
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=environment,
             )
         try:
             connection = wire.first_answer(self.port)
