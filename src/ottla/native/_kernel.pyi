@@ -314,9 +314,9 @@ class LogIo:
 class MessageCodec:
     """One message in one version. May be used from many threads."""
 
-    def __new__(cls, name: str, flexible: bool, root: _StructDescription, elements_max: int = 4194304) -> Self:
-        """`name` is what errors call the message; one whose arrays have more than `elements_max` elements together is
-        not decoded. Raises TypeError for a class without the slots that `root` names.
+    def __new__(cls, name: str, flexible: bool, root: _StructDescription, elements_max: int = ...) -> Self:
+        """`name` is what errors call the message; one whose arrays have more than `elements_max` elements together
+        (4 Mi unless told) is not decoded. Raises TypeError for a class without the slots that `root` names.
         """
 
     @property
