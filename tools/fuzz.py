@@ -42,7 +42,7 @@ IN_MEMORY = "/dev/shm"  # noqa: S108 (each target makes a directory of its own t
 INPUT_BYTES_MAX = 8192
 INPUT_SECONDS_MAX = 10
 MEMORY_MB_MAX = 1024
-ALLOCATION_MB_MAX = 64
+ALLOCATION_MB_MAX = 8
 """No input so small earns an allocation so large."""
 
 KERNEL_TARGETS = ("batch", "codec", "messages", "records", "round_trip", "varint")
