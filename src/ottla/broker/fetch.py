@@ -173,6 +173,10 @@ def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoc
 OnFetched = Callable[[list[PartitionRead]], None]
 
 
+def _answered(reads: list[PartitionRead]) -> None:
+    raise AssertionError("a fetch is answered once")
+
+
 class DelayedFetch(DelayedOperation):
     """A fetch that waits for bytes or time."""
 
@@ -203,7 +207,9 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         """Answer with what was found."""
         found, self._found = self._found, None
-        self._on_fetched(self._read() if found is None else found)
+        # Who waits may know this operation: without this each fetch would leave a cycle to the garbage collector.
+        on_fetched, self._on_fetched = self._on_fetched, _answered
+        on_fetched(self._read() if found is None else found)
 
     def _read(self) -> list[PartitionRead]:
         if self._before is None:
