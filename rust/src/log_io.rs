@@ -211,16 +211,29 @@ impl LogIo {
 
     #[pyo3(signature = (inline_bytes_max = 0))]
     fn submit(&self, py: Python<'_>, inline_bytes_max: usize) -> bool {
+        if inline_bytes_max > 0 && self.submit_here(py, inline_bytes_max) {
+            return true;
+        }
+        let mut operations = std::mem::take(&mut *self.gathered());
+        if !operations.is_empty() {
+            self.shared.submit(&mut operations);
+        }
+        false
+    }
+
+    fn submit_here(&self, py: Python<'_>, bytes_max: usize) -> bool {
         let mut operations = std::mem::take(&mut *self.gathered());
         if operations.is_empty() {
             return false;
         }
-        if inline_bytes_max > 0
-            && py.detach(|| self.carry_out_here(&mut operations, inline_bytes_max))
+        if operations.iter().all(Operation::only_writes)
+            && py.detach(|| self.carry_out_here(&mut operations, bytes_max))
         {
             return true;
         }
-        self.shared.submit(&mut operations);
+        let mut gathered = self.gathered();
+        operations.append(&mut gathered);
+        *gathered = operations;
         false
     }
 

@@ -62,6 +62,13 @@ pub enum Operation<T, P> {
     Resume { token: Option<T> },
 }
 
+impl<T, P> Operation<T, P> {
+    /// Whether it is a write that nobody wants synced.
+    pub fn only_writes(&self) -> bool {
+        matches!(self, Operation::Append(append) if !append.sync)
+    }
+}
+
 /// One thing the thread is done with.
 pub struct Completion<T, P> {
     pub token: Option<T>,

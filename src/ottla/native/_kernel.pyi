@@ -275,10 +275,14 @@ class LogIo:
     def submit(self, inline_bytes_max: int = 0) -> bool:
         """Give everything asked for since the last call to the thread, as one group or a part of one.
 
-        A group that only writes, to open files and at most `inline_bytes_max` bytes, is carried out before the call
-        returns while the thread is idle; then the result is True and `completions` has its outcome, without the
-        descriptor becoming readable. After a write that took more than a millisecond the next 1,000 groups go to the
-        thread.
+        With `inline_bytes_max`, `submit_here` is tried first; True when that did it.
+        """
+
+    def submit_here(self, bytes_max: int) -> bool:
+        """Carry out a group that only writes, to open files and at most `bytes_max` bytes, while the thread is idle.
+
+        When it was done the result is True and `completions` has its outcome, without the descriptor becoming readable;
+        otherwise nothing happened. After a write that took more than a millisecond the next 1,000 groups are refused.
         """
 
     def completions(self) -> list[tuple[object | None, int, int]]:

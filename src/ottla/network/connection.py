@@ -192,14 +192,20 @@ class Connection:
     def _pump(self) -> None:
         """Hand out the frames that have arrived and send what is ready, until neither is to be had."""
         self._is_pumping = True
-        while True:
-            if not self._dispatch():
-                break
-            self._write()
-            if self.is_closed or not self._is_paused or not self._may_go_on():
-                break
-            self._is_paused = False
-        self._is_pumping = False
+        turn = self._services.turn
+        try:
+            while True:
+                turn.begin_turn()
+                goes_on = self._dispatch()
+                turn.end_turn()
+                if not goes_on:
+                    break
+                self._write()
+                if self.is_closed or not self._is_paused or not self._may_go_on():
+                    break
+                self._is_paused = False
+        finally:
+            self._is_pumping = False
         if self.is_closed:
             return
         self._reader.settle(is_paused=self._is_paused)

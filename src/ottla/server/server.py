@@ -132,6 +132,7 @@ class Server:
             clock=doors.clock,
             timer=doors.timer,
             name=endpoint.listener,
+            turn=self._logs.turn,
         )
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)

@@ -89,6 +89,11 @@ class LogManager:
         self._is_closing = False
 
     @property
+    def turn(self) -> LogWriter:
+        """Is told when a run of requests begins and ends (`begin_turn`, `end_turn`)."""
+        return self._writer
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes accepted by the logs and not yet written."""
         return self._writer.queued_bytes

@@ -42,6 +42,8 @@ class LogWriter:
 
     __slots__ = (
         "_io",
+        "_is_in_turn",
+        "_is_wanted_in_turn",
         "_loop",
         "_on_failure",
         "_progressed",
@@ -57,6 +59,8 @@ class LogWriter:
         self._on_failure = on_failure
         self._loop: asyncio.AbstractEventLoop | None = None
         self._submit_is_due = False
+        self._is_in_turn = False
+        self._is_wanted_in_turn = False
         self._progressed: dict[Progressing, None] = {}
         self.failure: OSError | None = None
         self.failure_can_pass = False
@@ -132,6 +136,21 @@ class LogWriter:
         if self._io.submit(_INLINE_BYTES_MAX):
             self.poll()
 
+    def begin_turn(self) -> None:
+        """A run of requests is handled now: what they append goes out at its end, if that can be done at once."""
+        self._is_in_turn = True
+
+    def end_turn(self) -> None:
+        """The run is over. What is only written is written and acknowledged before this returns, as far as `submit`
+        does that; the rest waits for the end of the loop's turn, to share a sync with what others append."""
+        self._is_in_turn = False
+        if self._is_wanted_in_turn:
+            self._is_wanted_in_turn = False
+            if self._io.submit_here(_INLINE_BYTES_MAX):
+                self.poll()
+            else:
+                self._schedule()
+
     def poll(self) -> None:
         """Hand out what has been completed."""
         failure: OSError | None = None
@@ -151,7 +170,9 @@ class LogWriter:
         self._io.close()
 
     def _schedule(self) -> None:
-        if self._loop is not None and not self._submit_is_due:
+        if self._is_in_turn:
+            self._is_wanted_in_turn = True
+        elif self._loop is not None and not self._submit_is_due:
             self._submit_is_due = True
             self._loop.call_soon(self.submit)
 

@@ -11,6 +11,7 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
+from ottla.network.turn import Turn
 from ottla.runtime.timer import ManualTimer
 
 
@@ -142,7 +143,7 @@ class Door:
 
 @asynccontextmanager
 async def opened(
-    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None
+    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None, turn: Turn | None = None
 ) -> AsyncIterator[Door]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
@@ -152,7 +153,9 @@ async def opened(
         handlers.append(handler(connection))
         return handlers[-1]
 
-    listener = Listener("127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer)
+    listener = Listener(
+        "127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer, turn=turn
+    )
     await listener.start()
     door = Door(listener, timer, handlers)
     try:

@@ -17,7 +17,7 @@ from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.file_slice import FileSlice
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
-from tests.unit.network.peers import Collect, Echo, Peer, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
 
 MIB = 1024 * KIB
 
@@ -41,6 +41,37 @@ async def test_answers_given_out_of_order_leave_in_the_order_of_the_requests():
         assert door.listener.metrics.bytes_out == 0
         handler.answer(0)
         assert [await peer.receive_frame() for _ in range(3)] == [b"a", b"b", b"c"]
+
+
+class Gathering:
+    """Answers all requests of a run at its end, newest first; knows what the connection had sent by then."""
+
+    def __init__(self) -> None:
+        self.door: Door | None = None
+        self.runs: list[int] = []
+        self._answered = 0
+
+    def begin_turn(self) -> None:
+        """Nothing yet."""
+
+    def end_turn(self) -> None:
+        assert self.door is not None
+        for handler in self.door.handlers:
+            waiting = range(self._answered, len(handler.requests))
+            for number in reversed(waiting):
+                handler.answer(number)
+            self._answered = len(handler.requests)
+            self.runs.append(len(waiting))
+
+
+async def test_what_is_gathered_from_requests_that_came_together_is_done_once_and_answered_together():
+    turn = Gathering()
+    async with opened(Collect, turn=turn) as door:
+        turn.door = door
+        peer = await door.peer()
+        await peer.send(b"".join(framed(bytes([number])) for number in range(5)))
+        assert [await peer.receive_frame() for _ in range(5)] == [bytes([number]) for number in range(5)]
+        assert [count for count in turn.runs if count] == [5]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))

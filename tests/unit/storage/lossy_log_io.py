@@ -56,6 +56,9 @@ class LossyLogIo:
     def close_handle(self, handle: int, token: object | None = None) -> None:
         self._operations.append(("close", handle, token))
 
+    def submit_here(self, bytes_max: int) -> bool:
+        return False
+
     def submit(self, inline_bytes_max: int = 0) -> bool:
         operations, self._operations = self._operations, []
         appends = sorted((op for op in operations if op[0] == "append"), key=lambda op: op[1])

@@ -1,0 +1,89 @@
+"""When the event loop's side of the log I/O thread hands over what was asked for."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.native import LogIo
+from ottla.storage.log_io import SYNC, WRITTEN
+from ottla.storage.log_writer import LogWriter
+
+
+class Told:
+    """A token that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.stages: list[int] = []
+
+    def completed(self, stage: int, errno: int) -> None:
+        assert errno == 0
+        self.stages.append(stage)
+
+
+@pytest.fixture
+def io() -> Iterator[LogIo]:
+    io = LogIo()
+    yield io
+    io.close()
+
+
+def ignore(error: OSError) -> None:
+    raise error
+
+
+async def open_file(writer: LogWriter, path: Path) -> int:
+    """A file that the thread has open."""
+    handle = writer.create(str(path))
+    await settled(writer, handle, 0)
+    return handle
+
+
+async def settled(writer: LogWriter, handle: int, position: int) -> None:
+    told = Told()
+    writer.append(handle, position, b"x" * 100, told, WRITTEN)
+    async with asyncio.timeout(20):
+        while not told.stages:  # noqa: ASYNC110 (a token knows no events)
+            await asyncio.sleep(0)
+
+
+async def test_what_a_run_of_requests_only_writes_is_written_when_the_run_ends(io: LogIo, tmp_path: Path) -> None:
+    writer = LogWriter(io, ignore)
+    writer.attach(asyncio.get_running_loop())
+    path = tmp_path / "a.log"
+    handle = await open_file(writer, path)
+    size = 100
+    for _ in range(100_000):  # the thread is idle a moment after it reported
+        first, second = Told(), Told()
+        writer.begin_turn()
+        writer.append(handle, size, b"a" * 100, first, WRITTEN)
+        writer.append(handle, size + 100, b"b" * 100, second, WRITTEN)
+        assert not first.stages
+        writer.end_turn()
+        size += 200
+        if first.stages:
+            break
+        await settled(writer, handle, size)
+        size += 100
+    assert (first.stages, second.stages) == ([WRITTEN], [WRITTEN])
+    assert path.read_bytes()[-200:] == b"a" * 100 + b"b" * 100
+    writer.detach()
+
+
+async def test_what_is_to_be_synced_waits_to_share_its_sync(io: LogIo, tmp_path: Path) -> None:
+    writer = LogWriter(io, ignore)
+    writer.attach(asyncio.get_running_loop())
+    handle = await open_file(writer, tmp_path / "a.log")
+    groups, told = io.groups, [Told() for _ in range(3)]
+    for number, token in enumerate(told):
+        writer.begin_turn()
+        writer.append(handle, 100 + 100 * number, b"a" * 100, token, SYNC)
+        writer.end_turn()
+    assert io.groups == groups
+    async with asyncio.timeout(20):
+        while not all(token.stages for token in told):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert io.groups == groups + 1
+    assert [token.stages for token in told] == [[SYNC]] * 3
+    writer.detach()
