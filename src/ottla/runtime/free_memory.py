@@ -1,25 +1,22 @@
 """Memory that is free inside the process and could be the system's again."""
 
-import ctypes
 from collections.abc import Callable
 from typing import Final
 
 
-def system_trim() -> Callable[[], None] | None:
-    """What gives free memory of the C heap back to the system; None where the C library has no such call.
+def system_trim() -> None:
+    """Give free memory of the C heap back to the system, where the C library has a call for it.
 
     glibc keeps what was freed below something that is still used, so a peak of connections would be paid for ever.
     """
+    import ctypes  # late: a start has no need of it
+
     try:
         malloc_trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
-        return None
+        return
     malloc_trim.argtypes = [ctypes.c_size_t]
-
-    def trim() -> None:
-        malloc_trim(0)
-
-    return trim
+    malloc_trim(0)
 
 
 LOAD_MIN: Final = 256
@@ -31,7 +28,7 @@ class FreeMemory:
 
     __slots__ = ("_peak", "_trim")
 
-    def __init__(self, trim: Callable[[], None] | None) -> None:
+    def __init__(self, trim: Callable[[], None]) -> None:
         self._trim = trim
         self._peak = 0
 
@@ -40,7 +37,7 @@ class FreeMemory:
         if load >= self._peak:
             self._peak = load
             return False
-        if self._trim is None or self._peak < LOAD_MIN or load > self._peak // 2:
+        if self._peak < LOAD_MIN or load > self._peak // 2:
             return False
         self._peak = load
         self._trim()

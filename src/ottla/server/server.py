@@ -27,6 +27,7 @@ from ottla.network.address import Address
 from ottla.network.connection import Connection
 from ottla.network.listener import Listener
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime import garbage
 from ottla.runtime.clock import Clock
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.free_memory import FreeMemory, system_trim
@@ -137,7 +138,7 @@ class Server:
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(
-            doors.timer, lambda: self._listener.metrics.connections_open, FreeMemory(system_trim())
+            doors.timer, lambda: self._listener.metrics.connections_open, FreeMemory(system_trim)
         )
 
     def _connect(self, connection: Connection) -> KafkaConnection:
@@ -165,6 +166,17 @@ class Server:
         self._housekeeping.start()
         self._memory_return.start()
         await self._listener.start()
+
+    def read_apis(self) -> None:
+        """Read the files of APIs that nobody has asked for yet, one in a turn of the loop."""
+
+        async def read() -> None:
+            for key in APIS:
+                APIS.find(key)
+                await self._doors.timer.sleep(1)
+            garbage.settle()
+
+        self._doors.tasks.spawn(read(), "reading APIs")
 
     async def stop(self) -> None:
         """Close the doors, answer whoever waits, write the logs out and mark them clean."""

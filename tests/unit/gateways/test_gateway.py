@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.gateways.kafka.task_gate import TaskGate
@@ -52,7 +53,7 @@ class Door:
         self.tasks = Tasks()
         self.closed_because: str | None = None
         broker: Any = SimpleNamespace(tasks=self.tasks)
-        self.gateway = KafkaGateway(broker, None, {int(api.key): api for api in apis}, None)  # type: ignore[arg-type]
+        self.gateway = KafkaGateway(broker, None, ApiTable.of(apis), None)  # type: ignore[arg-type]
         self.connection = self.connect()
         self.lease = Lease()
 

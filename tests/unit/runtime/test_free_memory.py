@@ -26,12 +26,35 @@ def test_it_is_given_back_once_when_the_load_has_halved(loads: list[int], trims:
     assert len(done) == trims
 
 
-def test_where_the_system_cannot_nothing_is_done():
-    memory = FreeMemory(None)
-    assert [memory.look(load) for load in (1_000, 0)] == [False, False]
+class Library:
+    """A C library that can trim."""
+
+    def __init__(self) -> None:
+        self.trimmed: list[int] = []
+        library = self
+
+        class Call:
+            argtypes: tuple[object, ...] = ()
+
+            def __call__(self, keep: int) -> None:
+                library.trimmed.append(keep)
+
+        self.malloc_trim = Call()
+
+
+def test_the_whole_heap_is_trimmed(monkeypatch: pytest.MonkeyPatch):
+    library = Library()
+    monkeypatch.setattr("ctypes.CDLL", lambda _: library)
+    system_trim()
+    assert library.trimmed == [0]
+
+
+def test_where_the_system_has_no_such_call_nothing_is_done(monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr("ctypes.CDLL", lambda name: asked.append(name) or object())
+    system_trim()
+    assert asked == [None]
 
 
 def test_the_call_of_this_system_can_be_made():
-    trim = system_trim()
-    if trim is not None:
-        trim()
+    system_trim()

@@ -4,7 +4,6 @@ Each API has a file of its own, `api_NN_name.py`, which opens with its version h
 The explicit table of them all is `ottla.gateways.kafka.apis`.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -36,13 +35,10 @@ class Api:
     handle: Handler
     advertised_min_version: int | None = None
     decode: Decode | None = None
-    is_async: bool = field(init=False)
-    """Whether the handler runs as a task."""
     request_type: type[Any] = field(init=False)
     """The message class of its requests."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handle))
         object.__setattr__(self, "request_type", APIS[self.key].request_class)
 
     def serves(self, version: int) -> bool:

@@ -1,81 +1,45 @@
 """Every API that the Kafka door serves, in one table."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Final
 
-from ottla.gateways.kafka import (
-    api_00_produce,
-    api_01_fetch,
-    api_02_list_offsets,
-    api_03_metadata,
-    api_08_offset_commit,
-    api_09_offset_fetch,
-    api_10_find_coordinator,
-    api_11_join_group,
-    api_12_heartbeat,
-    api_13_leave_group,
-    api_14_sync_group,
-    api_15_describe_groups,
-    api_16_list_groups,
-    api_18_api_versions,
-    api_19_create_topics,
-    api_20_delete_topics,
-    api_21_delete_records,
-    api_22_init_producer_id,
-    api_23_offset_for_leader_epoch,
-    api_32_describe_configs,
-    api_33_alter_configs,
-    api_35_describe_log_dirs,
-    api_37_create_partitions,
-    api_42_delete_groups,
-    api_43_elect_leaders,
-    api_44_incremental_alter_configs,
-    api_46_list_partition_reassignments,
-    api_47_offset_delete,
-    api_60_describe_cluster,
-    api_61_describe_producers,
-    api_74_list_config_resources,
-    api_75_describe_topic_partitions,
-)
-from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_table import ApiTable, Row
+from ottla.protocol.api_keys import ApiKey
 
-APIS: Mapping[int, Api] = MappingProxyType(
-    {
-        int(api.key): api
-        for api in (
-            api_00_produce.API,
-            api_01_fetch.API,
-            api_02_list_offsets.API,
-            api_03_metadata.API,
-            api_08_offset_commit.API,
-            api_09_offset_fetch.API,
-            api_10_find_coordinator.API,
-            api_11_join_group.API,
-            api_12_heartbeat.API,
-            api_13_leave_group.API,
-            api_14_sync_group.API,
-            api_15_describe_groups.API,
-            api_16_list_groups.API,
-            api_18_api_versions.API,
-            api_19_create_topics.API,
-            api_20_delete_topics.API,
-            api_21_delete_records.API,
-            api_22_init_producer_id.API,
-            api_23_offset_for_leader_epoch.API,
-            api_32_describe_configs.API,
-            api_33_alter_configs.API,
-            api_35_describe_log_dirs.API,
-            api_37_create_partitions.API,
-            api_42_delete_groups.API,
-            api_43_elect_leaders.API,
-            api_44_incremental_alter_configs.API,
-            api_46_list_partition_reassignments.API,
-            api_47_offset_delete.API,
-            api_60_describe_cluster.API,
-            api_61_describe_producers.API,
-            api_74_list_config_resources.API,
-            api_75_describe_topic_partitions.API,
-        )
-    }
+APIS: Final = ApiTable(
+    (
+        # key, versions from and to, file; and the version that is told as the first where that is another
+        Row(ApiKey.PRODUCE, 3, 13, "api_00_produce", 0),
+        Row(ApiKey.FETCH, 4, 18, "api_01_fetch"),
+        Row(ApiKey.LIST_OFFSETS, 1, 11, "api_02_list_offsets"),
+        Row(ApiKey.METADATA, 0, 13, "api_03_metadata"),
+        Row(ApiKey.OFFSET_COMMIT, 2, 10, "api_08_offset_commit"),
+        Row(ApiKey.OFFSET_FETCH, 1, 10, "api_09_offset_fetch"),
+        Row(ApiKey.FIND_COORDINATOR, 0, 6, "api_10_find_coordinator"),
+        Row(ApiKey.JOIN_GROUP, 0, 9, "api_11_join_group"),
+        Row(ApiKey.HEARTBEAT, 0, 4, "api_12_heartbeat"),
+        Row(ApiKey.LEAVE_GROUP, 0, 5, "api_13_leave_group"),
+        Row(ApiKey.SYNC_GROUP, 0, 5, "api_14_sync_group"),
+        Row(ApiKey.DESCRIBE_GROUPS, 0, 6, "api_15_describe_groups"),
+        Row(ApiKey.LIST_GROUPS, 0, 5, "api_16_list_groups"),
+        Row(ApiKey.API_VERSIONS, 0, 4, "api_18_api_versions"),
+        Row(ApiKey.CREATE_TOPICS, 2, 7, "api_19_create_topics"),
+        Row(ApiKey.DELETE_TOPICS, 1, 6, "api_20_delete_topics"),
+        Row(ApiKey.DELETE_RECORDS, 0, 2, "api_21_delete_records"),
+        Row(ApiKey.INIT_PRODUCER_ID, 0, 5, "api_22_init_producer_id"),
+        Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "api_23_offset_for_leader_epoch"),
+        Row(ApiKey.DESCRIBE_CONFIGS, 1, 4, "api_32_describe_configs"),
+        Row(ApiKey.ALTER_CONFIGS, 0, 2, "api_33_alter_configs"),
+        Row(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "api_35_describe_log_dirs"),
+        Row(ApiKey.CREATE_PARTITIONS, 0, 3, "api_37_create_partitions"),
+        Row(ApiKey.DELETE_GROUPS, 0, 2, "api_42_delete_groups"),
+        Row(ApiKey.ELECT_LEADERS, 0, 2, "api_43_elect_leaders"),
+        Row(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "api_44_incremental_alter_configs"),
+        Row(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "api_46_list_partition_reassignments"),
+        Row(ApiKey.OFFSET_DELETE, 0, 0, "api_47_offset_delete"),
+        Row(ApiKey.DESCRIBE_CLUSTER, 0, 2, "api_60_describe_cluster"),
+        Row(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "api_61_describe_producers"),
+        Row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api_74_list_config_resources"),
+        Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "api_75_describe_topic_partitions"),
+    )
 )
 """The APIs by key."""

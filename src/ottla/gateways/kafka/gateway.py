@@ -2,12 +2,13 @@
 
 import logging
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from types import CoroutineType
 from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.task_gate import TaskGate
@@ -29,7 +30,7 @@ class KafkaGateway:
     """What all connections of the Kafka door share."""
 
     def __init__(
-        self, broker: Broker, groups: GroupCoordinator, apis: Mapping[int, Api], fetch_sessions: FetchSessionCache
+        self, broker: Broker, groups: GroupCoordinator, apis: ApiTable, fetch_sessions: FetchSessionCache
     ) -> None:
         self.broker = broker
         self.groups = groups
@@ -38,11 +39,11 @@ class KafkaGateway:
         self.task_gate = TaskGate()
         self.served_versions = tuple(
             ServedVersions(
-                api_key=api.key,
-                min_version=api.min_version if api.advertised_min_version is None else api.advertised_min_version,
-                max_version=api.max_version,
+                api_key=row.key,
+                min_version=row.min_version if row.advertised_min_version is None else row.advertised_min_version,
+                max_version=row.max_version,
             )
-            for _, api in sorted(apis.items())
+            for row in apis.rows.values()
         )
         """What ApiVersions answers, in the order of the keys."""
 
@@ -106,7 +107,7 @@ class KafkaConnection:
     ) -> tuple[RequestContext, Coroutine[Any, Any, Any]] | None:
         """Decode a request and handle it; what is left to do when its handler is a task."""
         header = decode_request_header(frame)
-        api = self.gateway.apis.get(header.api_key)
+        api = self.gateway.apis.find(header.api_key)
         if api is None:
             raise InvalidInputError(f"a request of API key {header.api_key}, which this broker does not serve")
         if not api.serves(header.api_version):
