@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+PROC = Path("/proc")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -51,24 +54,41 @@ def family(pid: int) -> list[int]:
     """The process and all that descend from it and are alive."""
     found = [pid]
     for parent in found:
-        for children in Path(f"/proc/{parent}/task").glob("*/children"):
-            found.extend(int(child) for child in children.read_text().split())
+        for children in (PROC / str(parent) / "task").glob("*/children"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread ended meanwhile
+                found.extend(int(child) for child in children.read_text().split())
     return found
+
+
+def texts(pids: Sequence[int], name: str, proc: Path = PROC) -> Iterator[str]:
+    """The file `name` of each process, without those of children that ended meanwhile.
+
+    Raises:
+        OSError: the first process itself is gone.
+    """
+    for pid in pids:
+        try:
+            yield (proc / str(pid) / name).read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            if pid == pids[0]:
+                raise
 
 
 def cpu_seconds(pid: int) -> CpuSeconds:
     """Used so far by the process and its children."""
     total = CpuSeconds(0.0, 0.0)
-    for each in family(pid):
-        total = total + cpu_from_stat(Path(f"/proc/{each}/stat").read_text())
+    for text in texts(family(pid), "stat"):
+        total = total + cpu_from_stat(text)
     return total
 
 
 def pss_mb(pid: int) -> float:
     """Proportional set size of the process and its children, in MB (1,048,576 bytes)."""
-    return sum(kilobytes_of(Path(f"/proc/{each}/smaps_rollup").read_text(), "Pss") for each in family(pid)) / 1024
+    return sum(kilobytes_of(text, "Pss") for text in texts(family(pid), "smaps_rollup")) / 1024
 
 
 def peak_mb(pid: int) -> float:
     """The largest resident set the process and its children ever had, in MB."""
-    return sum(kilobytes_of(Path(f"/proc/{each}/status").read_text(), "VmHWM") for each in family(pid)) / 1024
+    ended = "State:\tZ"
+    alive = (text for text in texts(family(pid), "status") if ended not in text)
+    return sum(kilobytes_of(text, "VmHWM") for text in alive) / 1024

@@ -1,10 +1,19 @@
 """What /proc says is read as proc(5) has it."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_from_stat, cpu_seconds, kilobytes_of, pss_mb
+from benchmarks.beside_kafka.process_usage import (
+    CpuSeconds,
+    cpu_from_stat,
+    cpu_seconds,
+    kilobytes_of,
+    peak_mb,
+    pss_mb,
+    texts,
+)
 
 STAT = "4242 (a (strange) name) S 1 4242 4242 0 -1 4194560 100 200 3 4 1500 250 30 7 20 0 12 0 99 1 2 3"
 
@@ -26,6 +35,16 @@ def test_a_line_is_found_by_its_whole_name():
         kilobytes_of("Rss: 1 kB\n", "Pss")
 
 
+def test_a_child_that_ended_meanwhile_is_left_out_and_the_process_itself_is_not(tmp_path: Path):
+    for pid in (1, 3):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"of {pid}")
+    assert list(texts([1, 2, 3], "stat", tmp_path)) == ["of 1", "of 3"]
+    with pytest.raises(FileNotFoundError):
+        list(texts([2, 1], "stat", tmp_path))
+
+
 def test_this_process_has_used_something():
     assert cpu_seconds(os.getpid()).total > 0
     assert pss_mb(os.getpid()) > 1
+    assert peak_mb(os.getpid()) > 1
