@@ -43,7 +43,7 @@ class Timer:
         """How many tasks are scheduled."""
         return len(self._wheel)
 
-    def schedule(self, delay_ms: int, callback: Callable[[], None]) -> TimerTask:
+    def schedule(self, delay_ms: int, callback: Callable[[], object]) -> TimerTask:
         """Call `callback` in a later turn of the loop, when `delay_ms` have passed.
 
         The task can be cancelled at no cost. An exception of the callback is logged; the other tasks go on.
@@ -96,7 +96,7 @@ class Timer:
             self._arm(self._clock.monotonic_ms())
 
 
-def _run(callback: Callable[[], None]) -> None:
+def _run(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:

@@ -30,7 +30,7 @@ class TimerTask:
 
     __slots__ = ("_bucket", "_wheel", "callback", "expiry_ms")
 
-    def __init__(self, callback: Callable[[], None], expiry_ms: int, wheel: "TimingWheel") -> None:
+    def __init__(self, callback: Callable[[], object], expiry_ms: int, wheel: "TimingWheel") -> None:
         self.callback = callback
         self.expiry_ms = expiry_ms
         self._wheel = wheel
@@ -94,7 +94,7 @@ class TimingWheel:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, callback: Callable[[], None], expiry_ms: int, now_ms: int) -> TimerTask:
+    def add(self, callback: Callable[[], object], expiry_ms: int, now_ms: int) -> TimerTask:
         """Have `callback` come out of the first `advance` to `expiry_ms` or later. One in the past is due at once."""
         head_ms = self.next_expiry_ms()
         self._turn_to(now_ms if head_ms is None else min(now_ms, head_ms))

@@ -52,7 +52,7 @@ class DiskWatch:
         return message
 
     def _schedule(self) -> None:
-        self._timer.schedule(RETRY_MS, lambda: void(self._tasks.spawn(self._try(), "resume the data directory")))
+        self._timer.schedule(RETRY_MS, lambda: self._tasks.spawn(self._try(), "resume the data directory"))
 
     async def _try(self) -> None:
         if not self._logs.failure_can_pass:
@@ -69,7 +69,3 @@ class DiskWatch:
         took_s = (self._clock.monotonic_ms() - self._failed_ms) / 1000
         self._log.warning("the data directory takes writes again, after %.1f s", took_s)
         await self._on_resumed()
-
-
-def void(_: object) -> None:
-    """Drop a result that nobody waits for: `Tasks` reports a crash."""

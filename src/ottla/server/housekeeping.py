@@ -52,7 +52,7 @@ class Housekeeping:
     def _schedule(self, name: str) -> None:
         interval_ms, _ = self._work[name]
         self._scheduled[name] = self._timer.schedule(
-            interval_ms, lambda: void(self._tasks.spawn(self._run(name), f"housekeeping: {name}"))
+            interval_ms, lambda: self._tasks.spawn(self._run(name), f"housekeeping: {name}")
         )
 
     async def _run(self, name: str) -> None:
@@ -66,7 +66,3 @@ class Housekeeping:
         finally:
             if name in self._scheduled:
                 self._schedule(name)
-
-
-def void(_: object) -> None:
-    """Drop a result that nobody waits for: `Tasks` reports a crash."""

@@ -175,7 +175,7 @@ class LogCheckpoints:
     def _truncate(self, log: Log, segments: list[LogSegment], offset: int, loader: LogLoader) -> LogState:
         disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes
         self._lower_recovery_point(log.topic_partition, offset)
-        log.leader_epochs.write(disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self._write_leader_epochs(log)
         while len(segments) > 1 and segments[-1].base_offset >= offset:
             removed = segments.pop()
             for suffix in SEGMENT_SUFFIXES:
@@ -190,7 +190,7 @@ class LogCheckpoints:
         return loader.load(Checkpoints(False, cut.base_offset, log.log_start_offset)).state
 
     def _reload(self, log: Log, loader: LogLoader) -> LoadedLog:
-        log.leader_epochs.write(self._resources.disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self._write_leader_epochs(log)
         return loader.load(Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
