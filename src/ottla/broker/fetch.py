@@ -2,12 +2,13 @@
 
 A fetch names partitions and offsets. It is answered as soon as `min_bytes` are there, or something is wrong with one of
 its partitions, or `max_wait_ms` have passed; until then it waits in the purgatory, watched under each of its
-partitions, and is looked at again when the high watermark of one of them moves.
+partitions, and is told when the high watermark of one of them moves: it then looks at that one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import field
 
+from ottla.broker.readable_bytes import ReadableBytes
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
@@ -36,6 +37,8 @@ class FetchTarget:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     error: ErrorCode = ErrorCode.NONE
+    nothing: "PartitionRead | None" = None
+    """What it gave when it was last read, if that was neither records nor anything the reader must hear of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,73 +66,46 @@ def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list
     """Read every target in order, within `limits.max_bytes` together.
 
     The first partition that has something gives at least one whole batch, however large, so that a reader always gets
-    on (KIP-74).
+    on (KIP-74). A target that had nothing when it was last read, and has not changed since, gives the same object
+    again and is not read: of ten thousand that a consumer waits for, few have news at a time.
     """
+    return _read_all(targets, limits)[0]
+
+
+def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list[PartitionRead], bool]:
+    """What `read_partitions` gives, and whether the reader is to be answered: enough bytes, or what it must hear of."""
     left = limits.max_bytes
-    found = False
+    total_bytes = 0
+    must_hear = False
     reads = []
     for target in targets:
-        read = _read(target, left, limits.read_committed, must_progress=not found)
-        if read.total_bytes:
-            found = True
-            left = max(0, left - read.total_bytes)
-        reads.append(read)
-    return reads
-
-
-def read_changed(
-    targets: Sequence[FetchTarget], limits: FetchLimits, before: Sequence[PartitionRead]
-) -> list[PartitionRead]:
-    """What `read_partitions` gives now, when not long ago it gave `before`, without a byte of records.
-
-    A partition that had nothing and did not change has nothing, and is not read again: of ten thousand that a consumer
-    waits for, few have news at a time.
-    """
-    left = limits.max_bytes
-    found = False
-    reads = []
-    for target, last_time in zip(targets, before, strict=True):
-        if _is_unchanged(target, last_time):
-            reads.append(last_time)
+        nothing, partition = target.nothing, target.partition
+        if (
+            nothing is not None
+            and partition is not None
+            and partition.high_watermark == nothing.high_watermark
+            and partition.last_stable_offset == nothing.last_stable_offset
+            and partition.log.log_start_offset == nothing.log_start_offset
+            and partition.is_leader
+            and target.current_leader_epoch in (-1, partition.leader_epoch)
+            and target.offset == (nothing.last_stable_offset if limits.read_committed else nothing.high_watermark)
+        ):
+            reads.append(nothing)
             continue
-        read = _read(target, left, limits.read_committed, must_progress=not found)
-        if read.total_bytes:
-            found = True
-            left = max(0, left - read.total_bytes)
+        read = _read(target, left, limits.read_committed, must_progress=not total_bytes)
         reads.append(read)
-    return reads
-
-
-def _is_unchanged(target: FetchTarget, read: PartitionRead) -> bool:
-    partition = target.partition
-    return (
-        partition is not None
-        and read.error is ErrorCode.NONE
-        and partition.high_watermark == read.high_watermark
-        and partition.last_stable_offset == read.last_stable_offset
-        and partition.log.log_start_offset == read.log_start_offset
-        and partition.is_leader
-        and target.current_leader_epoch in (-1, partition.leader_epoch)
-    )
-
-
-def _if_empty(reads: list[PartitionRead]) -> list[PartitionRead] | None:
-    """`reads` without any records, else None: slices of files are not held while one waits for more."""
-    return None if any(read.total_bytes for read in reads) else reads
-
-
-def is_enough(reads: Sequence[PartitionRead], limits: FetchLimits) -> bool:
-    """Whether the reader is to be answered: enough bytes, or something it must hear of."""
-    total_bytes = 0
-    for read in reads:
-        total_bytes += read.total_bytes
-        if read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
-            return True
-    return total_bytes >= limits.min_bytes
+        if read.total_bytes:
+            total_bytes += read.total_bytes
+            left = max(0, left - read.total_bytes)
+        elif read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
+            must_hear = True
+    return reads, must_hear or total_bytes >= limits.min_bytes
 
 
 def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress: bool) -> PartitionRead:
+    """Read one target; remembers in it that there was nothing."""
     partition = target.partition
+    target.nothing = None
     if partition is None or target.error is not ErrorCode.NONE:
         return PartitionRead(target.error)
     try:
@@ -144,12 +120,15 @@ def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress
             diverging_epoch=diverging,
         )
         max_bytes = min(left, target.max_bytes)
-        if diverging is None and (target.offset != upper or target.offset < partition.log.log_start_offset):
-            if max_bytes > 0 or must_progress:
-                read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
-                read.total_bytes = read.records.total_bytes
-            elif target.offset > upper or target.offset < partition.log.log_start_offset:
-                return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if diverging is not None:
+            return read
+        if target.offset == upper and target.offset >= partition.log.log_start_offset:
+            target.nothing = read
+        elif max_bytes > 0 or must_progress:
+            read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
+            read.total_bytes = read.records.total_bytes
+        elif target.offset > upper or target.offset < partition.log.log_start_offset:
+            return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
     except ApiError as error:
         read = PartitionRead(error.code)
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -170,6 +149,18 @@ def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoc
     return None
 
 
+def _still_readable(target: FetchTarget) -> bool:
+    """Whether a partition that had records for this target still has them, as far as can be told without reading."""
+    partition = target.partition
+    return (
+        partition is not None
+        and partition.is_leader
+        and target.current_leader_epoch in (-1, partition.leader_epoch)
+        and target.last_fetched_epoch < 0
+        and target.offset >= partition.log.log_start_offset
+    )
+
+
 OnFetched = Callable[[list[PartitionRead]], None]
 
 
@@ -178,43 +169,73 @@ def _answered(reads: list[PartitionRead]) -> None:
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for bytes or time."""
+    """A fetch that waits for bytes or time.
+
+    When one of its partitions changes it looks at that one, however many it waits for, and knows from `ReadableBytes`
+    whether together they have enough. It holds no slices of files while it waits.
+    """
+
+    __slots__ = ("_found", "_limits", "_on_fetched", "_positions", "_readable", "_targets")
 
     def __init__(
         self,
         targets: Sequence[FetchTarget],
         limits: FetchLimits,
-        reads: list[PartitionRead],
+        reads: Sequence[PartitionRead],
         on_fetched: OnFetched,
     ) -> None:
-        """`reads` is what the targets gave just now, which was not enough."""
+        """`reads` is what the targets gave just now, which was not enough: none of them had an error."""
         super().__init__()
         self._targets = targets
         self._limits = limits
         self._on_fetched = on_fetched
-        self._before = _if_empty(reads)
+        self._positions: dict[Hashable, int] = {
+            target.partition.topic_partition: position
+            for position, target in enumerate(targets)
+            if target.partition is not None
+        }
+        self._readable = ReadableBytes(limits.max_bytes)
+        for position, read in enumerate(reads):
+            if read.total_bytes:
+                self._readable.put(position, read.total_bytes, targets[position].max_bytes)
         self._found: list[PartitionRead] | None = None
 
+    @property
+    def keys(self) -> Iterable[Hashable]:
+        """What it is to watch: each of its partitions."""
+        return self._positions
+
     def try_complete(self) -> bool:
-        """Complete when there is enough, or a partition has an error the reader must hear of."""
-        reads = self._read()
-        if not is_enough(reads, self._limits):
-            self._before = _if_empty(reads)
+        """Read everything; complete when there is enough, or a partition has an error the reader must hear of."""
+        reads, is_enough = _read_all(self._targets, self._limits)
+        if not is_enough:
             return False
         self._found = reads
         return self.force_complete()
+
+    def on_change(self, key: Hashable) -> bool:
+        """Look at the partition that changed, and read everything when that makes it enough."""
+        if len(self._positions) != len(self._targets):
+            return self.try_complete()  # one is named twice
+        position = self._positions[key]
+        target = self._targets[position]
+        if self._readable.is_full(position, target.max_bytes) and _still_readable(target):
+            return False
+        read = _read(target, self._limits.max_bytes, self._limits.read_committed, must_progress=True)
+        if read.total_bytes:
+            self._readable.put(position, read.total_bytes, target.max_bytes)
+            if self._readable.total < self._limits.min_bytes:
+                return False
+        elif read.error is ErrorCode.NONE and read.diverging_epoch is None:
+            return False
+        return self.try_complete()
 
     def on_complete(self) -> None:
         """Answer with what was found."""
         found, self._found = self._found, None
         # Who waits may know this operation: without this each fetch would leave a cycle to the garbage collector.
         on_fetched, self._on_fetched = self._on_fetched, _answered
-        on_fetched(self._read() if found is None else found)
-
-    def _read(self) -> list[PartitionRead]:
-        if self._before is None:
-            return read_partitions(self._targets, self._limits)
-        return read_changed(self._targets, self._limits, self._before)
+        on_fetched(read_partitions(self._targets, self._limits) if found is None else found)
 
     def on_expiration(self) -> None:
         """Time is up: `on_complete` answers with whatever is there."""
@@ -227,11 +248,11 @@ def fetch(
 
     Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
     """
-    reads = read_partitions(targets, limits)
-    if limits.max_wait_ms <= 0 or not targets or is_enough(reads, limits):
+    reads, is_enough = _read_all(targets, limits)
+    if limits.max_wait_ms <= 0 or not targets or is_enough:
         on_fetched(reads)
         return None
-    keys = [target.partition.topic_partition for target in targets if target.partition is not None]
     operation = DelayedFetch(targets, limits, reads, on_fetched)
-    is_answered = purgatory.watch(operation, keys, limits.max_wait_ms)
+    del reads
+    is_answered = purgatory.watch(operation, operation.keys, limits.max_wait_ms)
     return None if is_answered else operation

@@ -4,7 +4,7 @@
     ("orders", 0)  ------->     fetch of client a, fetch of client b
     ("orders", 1)  ------->     fetch of client a
 
-An operation watches each key whose change may complete it. When a key changes, its watchers are asked again; when the
+An operation watches each key whose change may complete it. When a key changes, its watchers are told which; when the
 time is up, the operation completes with what there is. It completes once, whichever comes first, and is then gone from
 every key at once, so a purgatory holds nothing but operations that still wait and an idle one costs nothing.
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class DelayedOperation(ABC):
     """Something that completes when its condition holds or its time is up.
 
-    A subclass says when (`try_complete`) and what then (`on_complete`).
+    A subclass says when (`try_complete`, and `on_change` if it can tell more cheaply) and what then (`on_complete`).
     """
 
     __slots__ = ("_keys", "_purgatory", "_timeout", "is_completed")
@@ -39,6 +39,11 @@ class DelayedOperation(ABC):
     @abstractmethod
     def try_complete(self) -> bool:
         """Look whether the condition holds, and if so return `self.force_complete()`; otherwise False."""
+
+    def on_change(self, key: Hashable) -> bool:
+        """`key`, which it watches, has changed: as `try_complete`, for those who need to look only at what changed."""
+        del key
+        return self.try_complete()
 
     @abstractmethod
     def on_complete(self) -> None:
@@ -112,7 +117,7 @@ class Purgatory:
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Ask the operations that watch `key` again, the longest waiting first. How many were completed.
+        """Tell the operations that watch `key` that it changed, the longest waiting first. How many were completed.
 
         One that raises is logged and waits on for its time-out: whoever changed the key is not to blame.
         """
@@ -122,7 +127,7 @@ class Purgatory:
         completed = 0
         for operation in tuple(watchers):
             try:
-                if not operation.is_completed and operation.try_complete():
+                if not operation.is_completed and operation.on_change(key):
                     completed += 1
             except Exception:
                 logger.exception("a delayed operation failed when %r changed", key)

@@ -1,13 +1,16 @@
+import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_changed, read_partitions
+from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_partitions
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.partition import ACKS_ALL, Partition
-from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.runtime.timer import ManualTimer
+from ottla.storage.log_config import LogConfig
 from tests.unit.replication.conftest import Appended
 
 New = Callable[..., object]
@@ -145,6 +148,11 @@ def told(reads: list[PartitionRead]) -> list[tuple[object, ...]]:
     ]
 
 
+def never_read(targets: list[FetchTarget]) -> list[FetchTarget]:
+    """The same targets, without what they remember."""
+    return [replace(each, nothing=None) for each in targets]
+
+
 @pytest.mark.parametrize("change", ["append", "delete records", "stop", "truncate epoch", "nothing"])
 async def test_what_did_not_change_is_not_read_again_and_the_rest_as_ever(new_partition: New, change: str) -> None:
     partitions = [await new_partition(index) for index in range(5)]  # type: ignore[misc]
@@ -161,8 +169,8 @@ async def test_what_did_not_change_is_not_read_again_and_the_rest_as_ever(new_pa
         changed.stop()
     elif change == "truncate epoch":
         targets[2].current_leader_epoch = 2
-    after = read_changed(targets, limits(), before)
-    assert told(after) == told(read_partitions(targets, limits()))
+    after = read_partitions(targets, limits())
+    assert told(after) == told(read_partitions(never_read(targets), limits()))
     assert [new is old for new, old in zip(after, before, strict=True)] == [
         True,
         True,
@@ -176,11 +184,192 @@ async def test_what_did_not_change_is_not_read_again_and_the_rest_as_ever(new_pa
 async def test_records_found_again_share_the_bytes_asked_for(new_partition: New) -> None:
     partitions = [await new_partition(index) for index in range(4)]  # type: ignore[misc]
     targets = [target(partition) for partition in partitions]
-    before = read_partitions(targets, limits())
+    read_partitions(targets, limits())
     size = len(batch())
     for partition in partitions[1:]:
         await append(partition, batch())
     few = limits(max_bytes=2 * size)
-    after = read_changed(targets, few, before)
+    after = read_partitions(targets, few)
     assert [read.total_bytes for read in after] == [0, size, size, 0]
-    assert told(after) == told(read_partitions(targets, few))
+    assert told(after) == told(read_partitions(never_read(targets), few))
+
+
+async def test_what_had_no_room_for_its_records_is_not_taken_for_empty(new_partition: New) -> None:
+    first, second = [await new_partition(index) for index in range(2)]  # type: ignore[misc]
+    targets = [target(first), target(second, max_bytes=0)]
+    size = await append(second, batch())
+    assert [read.total_bytes for read in read_partitions(targets, limits())] == [0, size]
+    await append(first, batch())
+    assert [read.total_bytes for read in read_partitions(targets, limits())] == [size, 0]
+    targets[0].offset = 1
+    assert [read.total_bytes for read in read_partitions(targets, limits())] == [0, size]
+
+
+@pytest.fixture
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The index of each partition whose log is read, as it happens."""
+    indexes: list[int] = []
+    read = Partition.read
+
+    def counted(partition: Partition, *args: object, **options: object) -> object:
+        indexes.append(partition.index)
+        return read(partition, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Partition, "read", counted)
+    return indexes
+
+
+async def test_a_waiting_fetch_reads_only_the_partition_that_changed_until_there_is_enough(
+    new_partition: New, reads_of: list[int]
+) -> None:
+    fetching = Fetching()
+    partitions = [
+        await new_partition(index, on_high_watermark=fetching.moved)  # type: ignore[misc]
+        for index in range(6)
+    ]
+    size = len(batch())
+    for partition in partitions[:5]:
+        await append(partition, batch())
+    fetching.fetch([target(partition) for partition in partitions], limits(min_bytes=8 * size))
+    assert reads_of == [0, 1, 2, 3, 4]
+    reads_of.clear()
+    await append(partitions[3], batch())
+    await append(partitions[5], batch())
+    assert (reads_of, fetching.answers) == ([3, 5], [])
+    await append(partitions[5], batch())
+    assert reads_of == [3, 5, 5, 0, 1, 2, 3, 4, 5]
+    assert [read.total_bytes for read in fetching.answers[0]] == [size, size, size, 2 * size, size, 2 * size]
+
+
+async def test_a_partition_that_gives_all_it_may_is_not_read_again_while_a_fetch_waits(
+    new_partition: New, reads_of: list[int]
+) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    await append(partition, batch(100))
+    fetching.fetch([target(partition, max_bytes=1)], limits(min_bytes=10_000))
+    reads_of.clear()
+    await append(partition, batch(100_000))
+    assert (reads_of, fetching.answers) == ([], [])
+    partition.delete_records_before(1)
+    assert [read.error for read in fetching.answers[0]] == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+async def test_a_partition_that_is_named_twice_counts_twice(new_partition: New) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    size = len(batch())
+    fetching.fetch([target(partition), target(partition)], limits(min_bytes=2 * size))
+    await append(partition, batch())
+    assert [read.total_bytes for read in fetching.answers[0]] == [size, size]
+
+
+class ReadsAllAgain(DelayedOperation):
+    """The plainest fetch that waits: reads every partition from the beginning at each change."""
+
+    def __init__(self, targets: list[FetchTarget], limits: FetchLimits) -> None:
+        super().__init__()
+        self.targets, self.limits = targets, limits
+        self.answer: list[PartitionRead] | None = None
+
+    def read(self) -> list[PartitionRead]:
+        return read_partitions(never_read(self.targets), self.limits)
+
+    def try_complete(self) -> bool:
+        reads = self.read()
+        is_wrong = any(read.error is not ErrorCode.NONE or read.diverging_epoch is not None for read in reads)
+        enough = sum(read.total_bytes for read in reads) >= self.limits.min_bytes
+        return (is_wrong or enough) and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.answer = self.read()
+
+
+def pieces(reads: list[PartitionRead]) -> list[object]:
+    """Where in the files the records of each partition lie."""
+    return [read.records and [(piece.position, piece.size) for piece in read.records.slices] for read in reads]
+
+
+class RandomFetches:
+    """Fetches over a few partitions that change at random, each beside its plain double."""
+
+    def __init__(self, seed: int, new_partition: New) -> None:
+        self.random = random.Random(seed)
+        self.fetching = Fetching()
+        self.new_partition = new_partition
+        self.made = 0
+        self.partitions: list[Partition] = []
+
+    async def add(self) -> None:
+        partition = await self.new_partition(  # type: ignore[misc]
+            self.made,
+            on_high_watermark=self.fetching.moved,
+            flush_before_ack=False,
+            config=LogConfig(segment_bytes=400),
+        )
+        self.made += 1
+        self.partitions.append(partition)
+
+    def target(self, partition: Partition) -> FetchTarget:
+        start, end = partition.log.log_start_offset, partition.high_watermark
+        return FetchTarget(
+            partition,
+            self.random.choice((end, end, start, self.random.randint(start, end))),
+            self.random.choice((0, 1, 60, 150, 1 << 20)),
+            current_leader_epoch=self.random.choice((-1, 3)),
+            last_fetched_epoch=self.random.choice((-1, -1, 3)),
+        )
+
+    def limits(self) -> FetchLimits:
+        max_bytes = self.random.choice((0, 50, 200, 1_000, 1 << 20))
+        return FetchLimits(max_bytes, self.random.randint(1, 900), 500, self.random.random() < 0.5)
+
+    async def change(self) -> None:
+        partition = self.random.choice(self.partitions)
+        kind = self.random.random()
+        if kind < 0.88:
+            await append(partition, batch(self.random.randint(1, 250)))
+        elif kind < 0.97:
+            partition.delete_records_before(
+                self.random.randint(partition.log.log_start_offset, partition.high_watermark)
+            )
+        else:
+            self.partitions.remove(partition)
+            partition.stop()
+            await self.add()
+
+    async def run_one(self) -> bool:
+        """A fetch and its double until both are answered; whether they had to wait."""
+        chosen = self.random.sample(self.partitions, self.random.randint(1, len(self.partitions)))
+        targets, limits = [self.target(partition) for partition in chosen], self.limits()
+        plain = ReadsAllAgain(targets, limits)
+        purgatory, answers = self.fetching.purgatory, self.fetching.answers
+        answers.clear()
+        keys = [partition.topic_partition for partition in chosen]
+        purgatory.try_complete_else_watch(plain, keys, limits.max_wait_ms)
+        self.fetching.fetch(targets, limits)
+        waited = not answers
+        for _ in range(12):
+            assert (plain.answer is not None) == bool(answers)
+            if answers:
+                break
+            await self.change()
+        else:
+            self.fetching.timer.advance(limits.max_wait_ms)
+        [answer] = answers
+        assert plain.answer is not None
+        assert told(answer) == told(plain.answer)
+        assert pieces(answer) == pieces(plain.answer)
+        assert purgatory.delayed_count == 0
+        return waited
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_fetch_is_answered_when_and_as_one_that_reads_everything_at_each_change(
+    new_partition: New, seed: int
+) -> None:
+    fetches = RandomFetches(seed, new_partition)
+    for _ in range(4):
+        await fetches.add()
+    waited = [await fetches.run_one() for _ in range(60)]
+    assert sum(waited) > 15

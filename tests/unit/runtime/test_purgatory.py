@@ -1,6 +1,6 @@
 """Delayed operations complete once, by key or by time, and leave nothing behind."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -135,6 +135,19 @@ def test_a_failing_operation_does_not_harm_the_others(purgatory: Purgatory, capl
     assert purgatory.check_and_complete("a") == 1
     assert good.completions == 1
     assert "broken operation" in caplog.text
+
+
+def test_an_operation_is_told_which_of_its_keys_changed(purgatory: Purgatory):
+    class Listening(WaitFor):
+        def on_change(self, key: Hashable) -> bool:
+            self.facts.add(f"told {key}")
+            return self.try_complete()
+
+    operation = Listening(set(), "told b")
+    purgatory.watch(operation, ["a", "b", "c"], 1_000)
+    assert purgatory.check_and_complete("c") == 0
+    assert purgatory.check_and_complete("b") == 1
+    assert operation.facts == {"told c", "told b"}
 
 
 def test_close_completes_everybody_also_who_watches_nothing(purgatory: Purgatory, timer: ManualTimer):

@@ -41,8 +41,8 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 WAITING_FETCHES_MAX: Final = 8
-"""Fetches of one connection that wait for records; more are answered with what there is. Each looks at its partitions
-again whenever one of them has news. Clients send one at a time."""
+"""Fetches of one connection that wait for records; more are answered with what there is. Each looks at a partition
+whenever that has news. Clients send one at a time."""
 
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
