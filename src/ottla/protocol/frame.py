@@ -38,13 +38,12 @@ _request_headers = RequestHeaderDecoder(
 )
 
 
-def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
-    """Reads the header of a request frame without its length; the message starts at `body_offset`.
+decode_request_header = _request_headers.decode
+"""Reads the header of a request frame without its length; the message starts at `body_offset`.
 
-    The header of an API or a version that is not known is read as far as the client id, so that the request can be
-    answered. Raises MessageError when the bytes are no header.
-    """
-    return _request_headers.decode(frame)
+The header of an API or a version that is not known is read as far as the client id, so that the request can be
+answered. Raises MessageError when the bytes are no header.
+"""
 
 
 def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> bytes:

@@ -160,7 +160,7 @@ async def test_an_entry_is_made_once_until_its_topic_or_the_brokers_change(door)
 )
 def test_librdkafkas_question_for_all_topics_is_understood(version, body):
     frame = memoryview(bytes.fromhex("ffff" + body))
-    request = API.decode_request(version, frame, 2)
+    request = API.decoder(version)(frame, 2)
     assert request.topics is None
     assert request.allow_auto_topic_creation
 
@@ -168,4 +168,4 @@ def test_librdkafkas_question_for_all_topics_is_understood(version, body):
 @pytest.mark.parametrize("body", ["00000000 01 00 00 00", "01000000 01 00 00", "00000001 01 00 00", "00000000 01 00"])
 def test_other_bytes_behind_a_request_are_refused(body):
     with pytest.raises(MessageError):
-        API.decode_request(13, memoryview(bytes.fromhex(body)), 0)
+        API.decoder(13)(memoryview(bytes.fromhex(body)), 0)

@@ -6,11 +6,13 @@ The explicit table of them all is `ottla.gateways.kafka.apis`.
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.api_keys import APIS, ApiKey
+from ottla.protocol.codec import codec_for
 
 Handler = Callable[[RequestContext, Any], Any]
 Decode = Callable[[int, memoryview, int], Any]
@@ -45,7 +47,8 @@ class Api:
         """Whether requests of this version are served."""
         return self.min_version <= version <= self.max_version
 
-    def decode_request(self, version: int, frame: memoryview, offset: int) -> Any:
-        """The request whose body begins at `offset`. Raises InvalidInputError when the bytes are none."""
-        decode = self.decode or self.request_type.decode
-        return decode(version, frame, offset)
+    def decoder(self, version: int) -> Callable[[memoryview, int], Any]:
+        """Makes a request of a frame and the offset of the body in it; raises InvalidInputError when it is none."""
+        if self.decode is not None:
+            return partial(self.decode, version)
+        return codec_for(self.request_type, version).decode

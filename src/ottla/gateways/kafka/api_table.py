@@ -3,11 +3,11 @@
 A broker that starts needs none of them, and its first client a few: most of a start is spent on reading Python files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api import Api, Handler
 from ottla.protocol.api_keys import ApiKey
 
 
@@ -26,12 +26,21 @@ class Row(NamedTuple):
         return cls(api.key, api.min_version, api.max_version, "", api.advertised_min_version)
 
 
+class Route(NamedTuple):
+    """What becomes of a request of one API in one version: made of its frame and the offset of its body, handled."""
+
+    decode: Callable[[memoryview, int], Any]
+    handle: Handler
+
+
 class ApiTable(Mapping[int, Api]):
     """APIs by key, in the order of the keys."""
 
     def __init__(self, rows: Iterable[Row], loaded: Iterable[Api] = ()) -> None:
         self.rows: Mapping[int, Row] = {int(row.key): row for row in sorted(rows)}
         self._loaded = {int(api.key): api for api in loaded}
+        self.routes: dict[tuple[int, int], Route] = {}
+        """Routes by key and version, as far as they have been asked for (`route`)."""
 
     @classmethod
     def of(cls, apis: Iterable[Api]) -> "ApiTable":
@@ -57,6 +66,14 @@ class ApiTable(Mapping[int, Api]):
         if found is None and (row := self.rows.get(key)) is not None:
             found = self._loaded[key] = self._load(row)
         return found
+
+    def route(self, key: int, version: int) -> Route | None:
+        """The route of an API and a version; None when they are not served."""
+        api = self.find(key)
+        if api is None or not api.serves(version):
+            return None
+        route = self.routes[key, version] = Route(api.decoder(version), api.handle)
+        return route
 
     def _load(self, row: Row) -> Api:
         api: Api = import_module(f"{__package__}.{row.module}").API

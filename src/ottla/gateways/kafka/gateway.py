@@ -7,7 +7,6 @@ from types import CoroutineType
 from typing import Any
 
 from ottla.broker.broker import Broker
-from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
@@ -76,7 +75,9 @@ class KafkaConnection:
             lease.retain()
             self._held_back.append((frame, lease, slot))
             return
-        self._serve(frame, lease, slot)
+        handled = self._handle(frame, lease, slot)
+        if handled is not None:
+            self._begin(*handled, frame, lease, slot)
 
     def on_close(self) -> None:
         """The connection is gone; requests held back are dropped, and those that wait for records."""
@@ -88,11 +89,15 @@ class KafkaConnection:
             operation.cancel()
         self.waiting_fetches.clear()
 
-    def _serve(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        handled = self._handle(frame, lease, slot)
-        if handled is None:
-            return
-        ctx, handling = handled
+    def _begin(
+        self,
+        ctx: RequestContext,
+        handling: Coroutine[Any, Any, Any],
+        frame: memoryview,
+        lease: ReceiveBuffer,
+        slot: ResponseSlot,
+    ) -> None:
+        """A handler is a task: those behind it are held back until it is done."""
         self._busy = True
         lease.retain()
         if self.gateway.task_gate.enter(len(frame)):
@@ -107,19 +112,19 @@ class KafkaConnection:
     ) -> tuple[RequestContext, Coroutine[Any, Any, Any]] | None:
         """Decode a request and handle it; what is left to do when its handler is a task."""
         header = decode_request_header(frame)
-        api = self.gateway.apis.find(header.api_key)
-        if api is None:
-            raise InvalidInputError(f"a request of API key {header.api_key}, which this broker does not serve")
-        if not api.serves(header.api_version):
-            self._refuse_version(api, header, slot)
+        apis, version = self.gateway.apis, header.api_version
+        route = apis.routes.get((header.api_key, version)) or apis.route(header.api_key, version)
+        if route is None:
+            self._refuse(header, slot)
             return None
-        request = api.decode_request(header.api_version, frame, header.body_offset)
-        ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, lease)
-        response = api.handle(ctx, request)
+        request = route.decode(frame, header.body_offset)
+        ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, lease)
+        response = route.handle(ctx, request)
+        if response is None:
+            return None
         if response.__class__ is CoroutineType:
             return ctx, response
-        if response is not None:
-            ctx.respond(response)
+        ctx.respond(response)
         return None
 
     def _serve_admitted(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
@@ -162,7 +167,7 @@ class KafkaConnection:
         while self._held_back and not self._busy and not self._is_closed:
             frame, lease, slot = self._held_back.popleft()
             try:
-                self._serve(frame, lease, slot)
+                self.on_frame(frame, lease, slot)
             except Exception as error:
                 self._fail(error)
             finally:
@@ -175,8 +180,11 @@ class KafkaConnection:
         _log.error("a request of %s failed; its connection is closed", self.connection.peer, exc_info=error)
         self.connection.close("a request failed inside the broker")
 
-    def _refuse_version(self, api: Api, header: RequestHeader, slot: ResponseSlot) -> None:
+    def _refuse(self, header: RequestHeader, slot: ResponseSlot) -> None:
         """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
+        api = self.gateway.apis.find(header.api_key)
+        if api is None:
+            raise InvalidInputError(f"a request of API key {header.api_key}, which this broker does not serve")
         if api.key is not ApiKey.API_VERSIONS:
             raise InvalidInputError(
                 f"a request of {api.key.name} version {header.api_version}; "
