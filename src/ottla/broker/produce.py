@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.model.error_code import ErrorCode
-from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.partition import Partition, WritableBuffer
 from ottla.runtime.deadlines import Deadlines
 
@@ -26,24 +26,48 @@ class PartitionWrite(NamedTuple):
     refusal: AppendAck | None = None
 
 
+def _ignore(outcome: object) -> None:
+    del outcome
+
+
+class SingleProduction:
+    """A produce request to one partition on its way, which most are."""
+
+    __slots__ = ("_on_decided", "is_over")
+
+    def __init__(self, on_decided: OnAck) -> None:
+        self._on_decided = on_decided
+        self.is_over = False
+        """Whether the producer has its answer."""
+
+    def decide(self, ack: AppendAck) -> None:
+        """The partition is decided."""
+        if not self.is_over:
+            self.is_over = True
+            # The deadlines may hold this for a while yet, but not the request.
+            on_decided, self._on_decided = self._on_decided, _ignore
+            on_decided(ack)
+
+    def expire(self) -> None:
+        """The producer's time is up."""
+        self.decide(_TIMED_OUT)
+
+
 class Production:
     """One produce request on its way: counts what is undecided and answers when nothing is."""
 
-    __slots__ = ("_acks", "_on_produced", "_undecided")
+    __slots__ = ("_acks", "_on_produced", "_undecided", "is_over")
 
     def __init__(self, count: int, on_produced: OnProduced) -> None:
         self._acks: list[AppendAck | None] = [None] * count
         self._undecided = count
-        self._on_produced: OnProduced | None = on_produced
-
-    @property
-    def is_over(self) -> bool:
+        self._on_produced = on_produced
+        self.is_over = False
         """Whether the producer has its answer."""
-        return self._on_produced is None
 
     def decide(self, index: int, ack: AppendAck) -> None:
         """One partition is decided; the last one answers the request."""
-        if self._on_produced is None:
+        if self.is_over:
             return
         self._acks[index] = ack
         self._undecided -= 1
@@ -52,13 +76,30 @@ class Production:
 
     def expire(self) -> None:
         """The producer's time is up: answer with what is decided."""
-        if self._on_produced is not None:
+        if not self.is_over:
             self._answer()
 
     def _answer(self) -> None:
-        on_produced, self._on_produced = self._on_produced, None
-        assert on_produced is not None
+        self.is_over = True
+        on_produced, self._on_produced = self._on_produced, _ignore
         on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
+
+
+def produce_one(
+    partition: Partition,
+    records: WritableBuffer,
+    *,
+    acks: int,
+    timeout_ms: int,
+    deadlines: Deadlines,
+    on_buffer_free: Callable[[], None],
+    on_decided: OnAck,
+) -> None:
+    """`produce` to a single partition; `on_decided` is called exactly once."""
+    production = SingleProduction(on_decided)
+    partition.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+    if not production.is_over:
+        deadlines.add(production, timeout_ms)
 
 
 def produce(

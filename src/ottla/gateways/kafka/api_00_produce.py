@@ -11,7 +11,7 @@ although the versions below 3 are gone (KAFKA-18659).
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.produce import PartitionWrite, produce
+from ottla.broker.produce import PartitionWrite, produce, produce_one
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.produce_answer import ProduceAnswers
@@ -43,12 +43,14 @@ _answers: Final = ProduceAnswers()
 
 def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     """Append each partition's batch; answer when all of them are decided."""
-    lease = ctx.records_lease
     acks = request.acks
-    refusal = _refusal(request)
-    writes = [
-        _write(ctx, topic, partition, refusal) for topic in request.topic_data for partition in topic.partition_data
-    ]
+    refusal = _refusal(request) if acks not in _ACKS or request.transactional_id is not None else None
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        _handle_one(ctx, request, refusal)
+        return
+    lease = ctx.records_lease
+    writes = [_write(ctx, topic, partition, refusal) for topic in topics for partition in topic.partition_data]
     for _ in writes:
         lease.retain()
 
@@ -56,7 +58,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         if acks == ACKS_NONE:
             _finish_unacknowledged(ctx, acknowledgements)
         else:
-            _respond(ctx, request, acknowledgements)
+            ctx.respond(_response(ctx, request, acknowledgements))
 
     produce(
         writes,
@@ -68,13 +70,47 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     )
 
 
-def _refusal(request: ProduceRequest) -> AppendAck | None:
+def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck | None) -> None:
+    """Append to the only partition that is named: nearly every request is of this kind."""
+    topic = request.topic_data[0]
+    data = topic.partition_data[0]
+    acks = request.acks
+
+    def on_decided(ack: AppendAck) -> None:
+        if acks == ACKS_NONE:
+            _finish_unacknowledged(ctx, (ack,))
+        elif ack.error is ErrorCode.NONE:
+            key = (ctx.api_version, topic.name, topic.topic_id, data.index)
+            ctx.respond_frame(
+                _answers.frame(
+                    ctx.correlation_id, key, ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
+                )
+            )
+        else:
+            ctx.respond(_response(ctx, request, (ack,)))
+
+    partition, records, refused = _write(ctx, topic, data, refusal)
+    if partition is None:
+        on_decided(refused or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return
+    lease = ctx.records_lease
+    lease.retain()
+    produce_one(
+        partition,
+        records,
+        acks=acks,
+        timeout_ms=max(0, request.timeout_ms),
+        deadlines=ctx.kafka_connection.gateway.broker.produce_deadlines,
+        on_buffer_free=lease.release,
+        on_decided=on_decided,
+    )
+
+
+def _refusal(request: ProduceRequest) -> AppendAck:
     """What is wrong with the request as a whole, said of each of its partitions."""
     if request.acks not in _ACKS:
         return AppendAck(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
-    if request.transactional_id is not None:
-        return AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
-    return None
+    return AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
 
 
 def _write(
@@ -104,24 +140,6 @@ def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[Appen
         if ack.error is not ErrorCode.NONE:
             raise InvalidInputError(f"produce with acks=0 failed: {ack.error.name}: {ack.message}")
     ctx.no_response()
-
-
-def _respond(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> None:
-    if len(acknowledgements) == len(request.topic_data) == 1 and acknowledgements[0].error is ErrorCode.NONE:
-        ack = acknowledgements[0]
-        topic = request.topic_data[0]
-        frame = _answers.frame(
-            ctx.correlation_id,
-            ctx.api_version,
-            (topic.name, topic.topic_id),
-            topic.partition_data[0].index,
-            ack.base_offset,
-            ack.log_append_time_ms,
-            ack.log_start_offset,
-        )
-        ctx.respond_frame(frame)
-    else:
-        ctx.respond(_response(ctx, request, acknowledgements))
 
 
 def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> ProduceResponse:

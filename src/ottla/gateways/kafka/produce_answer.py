@@ -24,7 +24,8 @@ _MARKS: Final = (0x1357_9BDF_0246_8ACE, 0x0FED_CBA9_8765_4321, 0x1122_3344_5566_
 _two_numbers: Final = Struct(">qq").pack
 _three_numbers: Final = Struct(">qqq").pack
 
-_Key = tuple[int, str, UUID, int]
+AnswerKey = tuple[int, str, UUID, int]
+"""The version of the request, name and id of the topic, index of the partition."""
 
 
 class ProduceAnswers:
@@ -33,31 +34,28 @@ class ProduceAnswers:
     __slots__ = ("_templates",)
 
     def __init__(self) -> None:
-        self._templates: dict[_Key, tuple[bytes, bytes, bytes]] = {}
+        self._templates: dict[AnswerKey, tuple[bytes, bytes, bytes]] = {}
 
     def frame(
         self,
         correlation_id: int,
-        version: int,
-        topic: tuple[str, UUID],
-        index: int,
+        key: AnswerKey,
         base_offset: int,
         log_append_time_ms: int,
         log_start_offset: int,
     ) -> bytes:
-        """The frame, with its length, that says that a batch was written to `index` of `topic` (name and id)."""
-        key = (version, *topic, index)
+        """The frame, with its length, that says that a batch was written to the partition that `key` names."""
         template = self._templates.get(key)
         if template is None:
             template = self._make(key)
         length, before, after = template
-        if version < _LOG_START_VERSION:
+        if key[0] < _LOG_START_VERSION:
             numbers = _two_numbers(base_offset, log_append_time_ms)
         else:
             numbers = _three_numbers(base_offset, log_append_time_ms, log_start_offset)
         return b"".join((length, _correlation_id(correlation_id), before, numbers, after))
 
-    def _make(self, key: _Key) -> tuple[bytes, bytes, bytes]:
+    def _make(self, key: AnswerKey) -> tuple[bytes, bytes, bytes]:
         version, name, topic_id, index = key
         base_offset, log_append_time_ms, log_start_offset = _MARKS
         partition = PartitionProduceResponse(
