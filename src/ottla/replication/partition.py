@@ -155,17 +155,21 @@ class Partition:
                     f"{self.topic_partition} has {self.isr_size} in-sync replicas, "
                     f"min.insync.replicas asks for {self.min_insync_replicas}",
                 )
-            batches = self._validate(records, from_client=from_client)
-            if from_client:
+            try:
+                batches = validate_batches(records, allow_control=not from_client)
+            except KernelError as error:
+                raise self._invalid(error) from error
+            if from_client and (len(batches) != 1 or batches[0].is_transactional):
                 self._require_what_producers_may_send(batches)
-            append = _Append(acks, on_ack, on_buffer_free)
+            leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
             info = self.log.append(
                 memoryview(records),
                 batches,
                 leader_epoch=self.leader_epoch,
                 now_ms=self._clock.now_ms(),
                 from_client=from_client,
-                on_stage=append.on_stage,
+                on_free=on_buffer_free,
+                on_stage=None if leader_ack is None else leader_ack.on_stage,
                 sync=self._flush_before_ack,
                 report_written=acks != ACKS_ALL,
             )
@@ -181,26 +185,22 @@ class Partition:
             info.log_append_time_ms,
             info.log_start_offset,
         )
-        append.accepted(ack)
+        if info.duplicate and on_buffer_free is not None:
+            on_buffer_free()
         if acks == ACKS_ALL:
             required_offset = info.last_offset + 1
             if required_offset <= self.high_watermark:
                 on_ack(ack)
             else:
                 self._ack_queue.add(required_offset, ack, on_ack)
-        elif acks == ACKS_NONE:
+        elif leader_ack is None or info.duplicate:
             on_ack(ack)
-        if info.duplicate:
-            append.on_stage(1, 0)
+        else:
+            leader_ack.ack = ack
 
-    def _validate(self, records: WritableBuffer, *, from_client: bool) -> Sequence[BatchInfo]:
-        try:
-            return validate_batches(records, allow_control=not from_client)
-        except KernelError as error:
-            for kind, code in _ERROR_OF_KERNEL:
-                if isinstance(error, kind):
-                    raise ApiError(code, f"{self.topic_partition}: {error}") from error
-            raise ApiError(ErrorCode.INVALID_RECORD, f"{self.topic_partition}: {error}") from error
+    def _invalid(self, error: KernelError) -> ApiError:
+        code = next((code for kind, code in _ERROR_OF_KERNEL if isinstance(error, kind)), ErrorCode.INVALID_RECORD)
+        return ApiError(code, f"{self.topic_partition}: {error}")
 
     def _require_what_producers_may_send(self, batches: Sequence[BatchInfo]) -> None:
         """One batch a partition, as Kafka has it since Produce version 3, and no transactions yet."""
@@ -291,31 +291,22 @@ def _bytes_of(result: LogReadResult) -> bytes:
     return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
 
 
-class _Append:
-    """One append on its way to the disk: gives the buffer back after the write and answers acks=1."""
+class _LeaderAck:
+    """Answers acks=1 when the records are written."""
 
-    __slots__ = ("_ack", "_acks", "_on_ack", "_on_buffer_free", "_written")
+    __slots__ = ("_on_ack", "ack")
 
-    def __init__(self, acks: int, on_ack: OnAck, on_buffer_free: Callable[[], None] | None) -> None:
-        self._acks = acks
+    def __init__(self, on_ack: OnAck) -> None:
         self._on_ack = on_ack
-        self._on_buffer_free = on_buffer_free
-        self._ack: AppendAck | None = None
-        self._written = False
-
-    def accepted(self, ack: AppendAck) -> None:
-        self._ack = ack
+        self.ack: AppendAck | None = None
+        """The answer, until it is given."""
 
     def on_stage(self, stage: int, errno: int) -> None:
         """The log I/O thread is done with a stage of this append: 1 written, 2 synced. The first one counts."""
         del stage
-        if self._written:
+        ack, self.ack = self.ack, None
+        if ack is None:
             return
-        self._written = True
-        if self._on_buffer_free is not None:
-            self._on_buffer_free()
-        if self._acks == ACKS_LEADER and self._ack is not None:
-            ack = self._ack
-            if errno:
-                ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
-            self._on_ack(ack)
+        if errno:
+            ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
+        self._on_ack(ack)

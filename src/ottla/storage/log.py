@@ -31,8 +31,9 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_segments import LogEnd, LogSegments
 from ottla.storage.log_state import LogState
 from ottla.storage.partition_metadata import format_partition_metadata
-from ottla.storage.pending_append import OnStage, PendingAppend, Signal, completion
+from ottla.storage.pending_append import OnFree, OnStage, PendingAppend, Signal, completion
 from ottla.storage.producer_snapshots import ProducerSnapshots
+from ottla.storage.producer_state import ProducerBatch
 from ottla.storage.retention import count_expired
 from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
@@ -130,32 +131,39 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         from_client: bool = True,
+        on_free: OnFree | None = None,
         on_stage: OnStage | None = None,
         sync: bool = True,
         report_written: bool = True,
     ) -> LogAppendInfo:
         """Append `records`, which `validate_batches` described as `batches`; writes offsets and epoch into them.
 
-        `records` must stay untouched until `on_stage` is called: with (1, errno) once they are written and then, with
-        `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first may leave it out with
-        `report_written=False`: it costs as much as the second. `on_stage` is not called for a duplicate.
+        `records` must stay untouched until `on_free` is called, once, or `on_stage`: with (1, errno) once they are
+        written and then, with `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first
+        may leave it out with `report_written=False`: it costs as much as the second. Neither is called for a duplicate.
 
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
         """
-        self._require_writable()
+        resources = self._resources
+        if self._closed or resources.writer.failure is not None:
+            self._require_writable()
         config = self.config
         if from_client:
-            duplicate = self._admit(batches, now_ms)
-            if duplicate is not None:
-                return duplicate
+            check_appendable(batches, now_ms, config)
+            first_time = self.producers.admit(batches)
+            if first_time is not None:
+                return self._duplicate(first_time)
         size = records.nbytes
         if size > config.segment_bytes:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
             )
         stamp = now_ms if config.message_timestamp_type is _LOG_APPEND_TIME else -1
-        max_timestamp = stamp if stamp >= 0 else max(map(_max_timestamp_of, batches))
+        if stamp >= 0:
+            max_timestamp = stamp
+        else:
+            max_timestamp = batches[0].max_timestamp if len(batches) == 1 else max(map(_max_timestamp_of, batches))
         first_offset = self.log_end_offset
         end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
         if self._appender.must_roll(size, end_offset - 1, max_timestamp, now_ms, config):
@@ -165,7 +173,7 @@ class Log:
         if sync and not self._identity_is_durable:
             self._make_identity_durable()
         appender = self._appender
-        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_stage)
+        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_free, on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
         self.producers.remember(batches, first_offset, stamp, now_ms)
@@ -173,13 +181,8 @@ class Log:
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
 
-    def _admit(self, batches: Sequence[BatchInfo], now_ms: int) -> LogAppendInfo | None:
-        """Check what a client sent; the first append's outcome when it sent something again."""
-        check_appendable(batches, now_ms, self.config)
-        first_time = self.producers.find_duplicate(batches)
-        if first_time is None:
-            self.producers.validate(batches)
-            return None
+    def _duplicate(self, first_time: ProducerBatch) -> LogAppendInfo:
+        """What became of a batch when it was sent the first time."""
         stamped = self.config.message_timestamp_type is _LOG_APPEND_TIME
         return LogAppendInfo(
             first_time.first_offset,

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ottla.storage.log_segments import LogEnd
 
+OnFree = Callable[[], None]
 OnStage = Callable[[int, int], None]
 
 
@@ -20,17 +21,21 @@ class Appended(Protocol):
 class PendingAppend:
     """Moves its log's written and flushed end offsets, then tells whoever appended."""
 
-    __slots__ = ("_end", "_log", "_on_stage")
+    __slots__ = ("_end", "_log", "_on_free", "_on_stage")
 
-    def __init__(self, log: Appended, end: LogEnd, on_stage: OnStage | None) -> None:
+    def __init__(self, log: Appended, end: LogEnd, on_free: OnFree | None, on_stage: OnStage | None) -> None:
         self._log = log
         self._end = end
+        self._on_free = on_free
         self._on_stage = on_stage
 
     def completed(self, stage: int, errno: int) -> None:
         """WRITTEN or SYNC is done, or failed."""
         if errno == 0:
             self._log.advance(stage, self._end)
+        if self._on_free is not None:
+            on_free, self._on_free = self._on_free, None
+            on_free()
         if self._on_stage is not None:
             self._on_stage(stage, errno)
 

@@ -32,6 +32,18 @@ class ProducerStateManager:
     def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._producers.values())
 
+    def admit(self, batches: Sequence[BatchInfo]) -> ProducerBatch | None:
+        """Check that `batches` come next, or find the first of them that is remembered, as it was appended before.
+
+        Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
+        """
+        if len(batches) == 1 and batches[0].producer_id < 0:
+            return None
+        found = self.find_duplicate(batches)
+        if found is None:
+            self.validate(batches)
+        return found
+
     def find_duplicate(self, batches: Sequence[BatchInfo]) -> ProducerBatch | None:
         """The first of `batches` that is remembered, as it was appended the first time."""
         for batch in batches:

@@ -27,6 +27,7 @@ class SegmentAppender:
     __slots__ = (
         "_created_ms",
         "_first_timestamp",
+        "_index_bytes",
         "_index_handle",
         "_indexer",
         "_log_handle",
@@ -56,6 +57,7 @@ class SegmentAppender:
         self._indexer = indexer
         self._recent = RecentBatches(segment.size)
         self._log_handle = self._index_handle = self._time_index_handle = _NO_HANDLE
+        self._index_bytes = self._room_needed()
         segment.largest_timestamp = indexer.max_timestamp
         segment.keep_in_memory(indexer.offset_index, indexer.time_index, self._recent)
 
@@ -72,14 +74,12 @@ class SegmentAppender:
         segment = self.segment
         if segment.size == 0:
             return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        has_time = self._first_timestamp >= 0
-        age_ms = max_timestamp - self._first_timestamp if has_time else now_ms - self._created_ms
-        indexer = self._indexer
+        begun_ms = self._first_timestamp
+        age_ms = max_timestamp - begun_ms if begun_ms >= 0 else now_ms - self._created_ms
         return (
             segment.size + size > config.segment_bytes
             or age_ms > config.segment_ms
-            or indexer.offset_index.size + OffsetIndex.ENTRY_BYTES > config.segment_index_bytes
-            or indexer.time_index.size + 2 * TimeIndex.ENTRY_BYTES > config.segment_index_bytes
+            or self._index_bytes > config.segment_index_bytes
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         )
 
@@ -164,3 +164,11 @@ class SegmentAppender:
         if time_entry:
             end = indexer.time_index.size
             writer.append(self._time_index_handle, end - len(time_entry), time_entry, None, 0)
+        self._index_bytes = self._room_needed()
+
+    def _room_needed(self) -> int:
+        """How large the larger index is with what an append and the end of the segment add to it."""
+        indexer = self._indexer
+        return max(
+            indexer.offset_index.size + OffsetIndex.ENTRY_BYTES, indexer.time_index.size + 2 * TimeIndex.ENTRY_BYTES
+        )

@@ -82,9 +82,7 @@ def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck
         elif ack.error is ErrorCode.NONE:
             key = (ctx.api_version, topic.name, topic.topic_id, data.index)
             ctx.respond_frame(
-                _answers.frame(
-                    ctx.correlation_id, key, ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
-                )
+                _answers.frame(ctx.correlation_id, key, ack.base_offset, ack.log_append_time_ms, ack.log_start_offset)
             )
         else:
             ctx.respond(_response(ctx, request, (ack,)))
