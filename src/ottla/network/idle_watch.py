@@ -13,7 +13,7 @@ class IdleWatch:
     One task of the timer, which is put off when it is due rather than whenever something moves.
     """
 
-    __slots__ = ("_clock", "_is_peers_turn", "_max_idle_ms", "_moved_ms", "_on_idle", "_task", "_timer")
+    __slots__ = ("_is_peers_turn", "_max_idle_ms", "_monotonic_ms", "_on_idle", "_task", "_timer", "moved_ms")
 
     def __init__(
         self,
@@ -24,18 +24,14 @@ class IdleWatch:
         is_peers_turn: Callable[[], bool],
         on_idle: Callable[[], None],
     ) -> None:
-        self._clock = clock
+        self._monotonic_ms = clock.monotonic_ms
         self._timer = timer
         self._max_idle_ms = max_idle_ms
         self._is_peers_turn = is_peers_turn
         self._on_idle = on_idle
-        self._moved_ms = clock.monotonic_ms()
         self._task: TimerTask | None = None
-
-    @property
-    def moved_ms(self) -> int:
+        self.moved_ms = clock.monotonic_ms()
         """When something moved last."""
-        return self._moved_ms
 
     def start(self) -> None:
         """Begin to watch, unless the idle time is -1 for never."""
@@ -44,7 +40,7 @@ class IdleWatch:
 
     def moved(self) -> None:
         """Something has moved."""
-        self._moved_ms = self._clock.monotonic_ms()
+        self.moved_ms = self._monotonic_ms()
 
     def close(self) -> None:
         """Watch no more."""
@@ -55,7 +51,7 @@ class IdleWatch:
     def _check(self) -> None:
         if not self._is_peers_turn():
             self.moved()
-        left_ms = self._moved_ms + self._max_idle_ms - self._clock.monotonic_ms()
+        left_ms = self.moved_ms + self._max_idle_ms - self._monotonic_ms()
         if left_ms > 0:
             self._task = self._timer.schedule(left_ms, self._check)
         else:

@@ -78,7 +78,9 @@ class OutputQueue:
         try:
             while self._parts and self.sent_bytes - sent_before < _TURN_BYTES:
                 first = self._parts[0]
-                if isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES:
+                if len(self._parts) == 1 and first.__class__ is bytes:
+                    self._send_only(sock, first)
+                elif isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES:
                     if not self._is_first_at_hand(first):
                         return
                     self._send_slice(sock, first)
@@ -86,6 +88,16 @@ class OutputQueue:
                     return
         except (BlockingIOError, InterruptedError):
             return
+
+    def _send_only(self, sock: socket.socket, part: bytes) -> None:
+        """Send what is all there is: the answer to one small request, mostly."""
+        sent = sock.send(part)
+        self.sent_bytes += sent
+        self.memory_bytes -= sent
+        if sent == len(part):
+            self._parts.clear()
+        else:
+            self._parts[0] = memoryview(part)[sent:]
 
     def _send_gathered(self, sock: socket.socket) -> bool:
         """Send the bytes and small slices that come first, with one call. False when the disk has to be waited for."""

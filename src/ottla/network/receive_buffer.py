@@ -101,8 +101,11 @@ class BufferPool:
 
     def take(self, size: int) -> ReceiveBuffer:
         """A buffer of at least `size` bytes with one lease, the caller's. Its content is left over from earlier use."""
-        capacity = pooled_size(size)
-        free = self._free.get(capacity)
+        free = self._free.get(size)
+        if free is None:
+            size = pooled_size(size)
+            free = self._free.get(size)
+        capacity = size
         if free:
             buffer = free.pop()
             self.free_bytes -= capacity

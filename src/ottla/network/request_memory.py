@@ -73,7 +73,6 @@ class RequestMemory:
         pool: BufferPool | None = None,
     ) -> None:
         self.pool = BufferPool() if pool is None else pool
-        self.pool.on_return = self._on_change
         self._half = budget_bytes // 2
         self._stalled_ms = stalled_ms
         self._clock = clock
@@ -162,11 +161,14 @@ class RequestMemory:
 
     def _wait(self, queue: dict[Reader, T], reader: Reader, value: T) -> None:
         queue[reader] = value
+        self.pool.on_return = self._on_change
         if self._check is None:
             self._check = self._timer.schedule(self._stalled_ms // _CHECKS_PER_STALL, self._close_stalled)
 
     def _on_change(self) -> None:
-        if (self._waiting_to_grow or self._waiting_to_begin) and not self._is_wake_scheduled:
+        if not self._waiting_to_grow and not self._waiting_to_begin:
+            self.pool.on_return = None
+        elif not self._is_wake_scheduled:
             self._is_wake_scheduled = True
             self._call_soon(self._wake)
 
