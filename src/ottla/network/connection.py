@@ -209,19 +209,19 @@ class Connection:
         if self.is_closed:
             return
         self._reader.settle(is_paused=self._is_paused)
-        if self._is_paused:
-            self._watch.read(False)
-        elif not self._is_draining:
-            self._watch.read(True)
-        self._close_if_drained()
+        if self._is_draining:
+            self._close_if_drained()
+        elif self._is_paused is self._watch.is_reading:
+            self._watch.read(not self._is_paused)
 
     def _dispatch(self) -> bool:
         """Frames to the handler, until there is none or the connection is paused. False when it is closed."""
         reader, responses, output, handler = self._reader, self._responses, self._output, self._handler
         config, metrics = self._services.config, self._services.metrics
+        hard_max, in_flight_max = config.out_bytes_hard_max, config.in_flight_requests_max
         try:
             while not self._is_draining and (frame := reader.next_frame()) is not None:
-                if metrics.out_bytes > config.out_bytes_hard_max:
+                if metrics.out_bytes > hard_max:
                     self._services.shed()
                     if self.is_closed:
                         return False
@@ -233,7 +233,7 @@ class Connection:
                 if self.is_closed:
                     return False
                 pending_bytes = output.memory_bytes + responses.held_bytes
-                if len(responses.slots) >= config.in_flight_requests_max or pending_bytes > self._out_max():
+                if len(responses.slots) >= in_flight_max or (pending_bytes and pending_bytes > self._out_max()):
                     self._is_paused = True
                     break
         except InvalidInputError as error:
@@ -245,17 +245,15 @@ class Connection:
         return not self.is_closed
 
     def _on_response(self, parts: Sequence[Part]) -> None:
-        output, metrics = self._output, self._services.metrics
-        before = output.memory_bytes
-        output.push(parts)
-        metrics.out_bytes += output.memory_bytes - before
-        self._schedule_flush()
+        self._services.metrics.out_bytes += self._output.push(parts)
+        if not self._is_pumping:
+            self._schedule_flush()
 
     def _on_held(self, by: int) -> None:
         self._services.metrics.out_bytes += by
 
     def _schedule_flush(self) -> None:
-        if not self._is_pumping and not self._is_flush_scheduled:
+        if not self._is_flush_scheduled:
             self._is_flush_scheduled = True
             self._services.loop.call_soon(self._flush)
 
@@ -288,7 +286,10 @@ class Connection:
 
     def _write(self) -> None:
         output = self._output
-        if output and not output.is_waiting_for_disk:
+        if not output:
+            self._watch.write(False)
+            return
+        if not output.is_waiting_for_disk:
             metrics = self._services.metrics
             sent_before, memory_before = output.sent_bytes, output.memory_bytes
             lost: OSError | None = None

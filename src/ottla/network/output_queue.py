@@ -48,16 +48,19 @@ class OutputQueue:
         """Whether the first part is being read into the page cache; the socket need not be watched meanwhile."""
         return self._is_reading_ahead
 
-    def push(self, parts: Sequence[Part]) -> None:
-        """Send these after all others."""
+    def push(self, parts: Sequence[Part]) -> int:
+        """Send these after all others; returns how many bytes of memory they take."""
+        taken = 0
         for part in parts:
             if isinstance(part, FileSlice):
                 if part.size:
-                    self.memory_bytes += SLICE_COST
+                    taken += SLICE_COST
                     self._parts.append(part)
             elif part:
-                self.memory_bytes += len(part)
+                taken += len(part)
                 self._parts.append(part)
+        self.memory_bytes += taken
+        return taken
 
     def resume(self) -> None:
         """The first chunk of the first slice has been read ahead."""
