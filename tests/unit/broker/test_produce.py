@@ -1,10 +1,12 @@
 from collections.abc import Callable
 
-from ottla.broker.produce import PartitionWrite, produce
+import pytest
+
+from ottla.broker.produce import PartitionWrite, produce, produce_one
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
-from ottla.replication.partition import ACKS_ALL, ACKS_NONE, Partition
+from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Partition
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.timer import ManualTimer
 from tests.unit.replication.conftest import Appended
@@ -37,6 +39,24 @@ class Producing:
             on_buffer_free=self.free,
             on_produced=self.answers.append,
         )
+
+    def produce_one(self, partition: Partition, acks: int = ACKS_ALL) -> None:
+        produce_one(
+            partition,
+            batch(),
+            acks=acks,
+            timeout_ms=1000,
+            deadlines=self.deadlines,
+            on_buffer_free=self.free,
+            on_decided=lambda ack: self.answers.append([ack]),
+        )
+
+    def produce_alone(self, partition: Partition, acks: int, *, alone: bool) -> None:
+        """A request to one partition, either way."""
+        if alone:
+            self.produce_one(partition, acks)
+        else:
+            self.produce([PartitionWrite(partition, batch())], acks)
 
 
 async def settled(partition: Partition) -> None:
@@ -74,12 +94,13 @@ async def test_a_refused_partition_does_not_stop_the_others(new_partition: New) 
     assert producing.freed == 2
 
 
+@pytest.mark.parametrize("alone", [True, False])
 async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_and_nothing_is_said_later(
-    new_partition: New,
+    new_partition: New, alone: bool
 ) -> None:
     partition = await new_partition()  # type: ignore[misc]
     producing = Producing()
-    producing.produce([PartitionWrite(partition, batch())])
+    producing.produce_alone(partition, ACKS_ALL, alone=alone)
     producing.timer.advance(1000)
     assert [ack.error for ack in producing.answers[0]] == [ErrorCode.REQUEST_TIMED_OUT]
     await settled(partition)
@@ -87,14 +108,35 @@ async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_a
     assert producing.freed == 1
 
 
-async def test_acks_0_is_decided_before_the_records_are_written(new_partition: New) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+async def test_acks_0_is_decided_before_the_records_are_written(new_partition: New, alone: bool) -> None:
     partition = await new_partition()  # type: ignore[misc]
     producing = Producing()
-    producing.produce([PartitionWrite(partition, batch())], ACKS_NONE)
+    producing.produce_alone(partition, ACKS_NONE, alone=alone)
     assert [ack.error for ack in producing.answers[0]] == [ErrorCode.NONE]
     assert producing.freed == 0
     await settled(partition)
     assert producing.freed == 1
+
+
+@pytest.mark.parametrize("acks", [ACKS_LEADER, ACKS_ALL])
+async def test_a_request_to_one_partition_is_answered_once_and_then_holds_nothing(
+    new_partition: New, acks: int
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    producing = Producing()
+    producing.produce_one(partition, acks)
+    producing.produce_one(partition, acks)
+    assert producing.answers == []
+    await settled(partition)
+    assert [(ack.error, ack.base_offset) for (ack,) in producing.answers] == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NONE, 1),
+    ]
+    assert producing.freed == 2
+    assert len(producing.deadlines) == 0
+    producing.timer.advance(1000)
+    assert len(producing.answers) == 2
 
 
 async def test_a_request_without_partitions_is_answered_at_once() -> None:

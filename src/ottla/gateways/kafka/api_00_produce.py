@@ -80,7 +80,7 @@ def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck
         if acks == ACKS_NONE:
             _finish_unacknowledged(ctx, (ack,))
         elif ack.error is ErrorCode.NONE:
-            key = (ctx.api_version, topic.name, topic.topic_id, data.index)
+            key = (ctx.api_version, topic.name or topic.topic_id, data.index)
             ctx.respond_frame(
                 _answers.frame(ctx.correlation_id, key, ack.base_offset, ack.log_append_time_ms, ack.log_start_offset)
             )

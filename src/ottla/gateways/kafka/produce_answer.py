@@ -24,8 +24,8 @@ _MARKS: Final = (0x1357_9BDF_0246_8ACE, 0x0FED_CBA9_8765_4321, 0x1122_3344_5566_
 _two_numbers: Final = Struct(">qq").pack
 _three_numbers: Final = Struct(">qqq").pack
 
-AnswerKey = tuple[int, str, UUID, int]
-"""The version of the request, name and id of the topic, index of the partition."""
+AnswerKey = tuple[int, str | UUID, int]
+"""The version of the request, name of the topic or its id where requests name no topics, index of the partition."""
 
 
 class ProduceAnswers:
@@ -56,7 +56,7 @@ class ProduceAnswers:
         return b"".join((length, _correlation_id(correlation_id), before, numbers, after))
 
     def _make(self, key: AnswerKey) -> tuple[bytes, bytes, bytes]:
-        version, name, topic_id, index = key
+        version, topic, index = key
         base_offset, log_append_time_ms, log_start_offset = _MARKS
         partition = PartitionProduceResponse(
             index=index,
@@ -64,8 +64,9 @@ class ProduceAnswers:
             log_append_time_ms=log_append_time_ms,
             log_start_offset=log_start_offset,
         )
-        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=(partition,))
-        frame = encode_response(0, ProduceResponse(responses=(topic,)), version)
+        named = {"name": topic} if isinstance(topic, str) else {"topic_id": topic}
+        response = TopicProduceResponse(**named, partition_responses=(partition,))
+        frame = encode_response(0, ProduceResponse(responses=(response,)), version)
         marks = _two_numbers(*_MARKS[:2]) if version < _LOG_START_VERSION else _three_numbers(*_MARKS)
         # From the end: the name, which a client chose, comes before the numbers.
         before, found, after = frame[_HEAD_BYTES:].rpartition(marks)
