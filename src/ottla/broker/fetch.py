@@ -77,6 +77,7 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
     left = limits.max_bytes
     total_bytes = 0
     must_hear = False
+    read_committed = limits.read_committed
     reads = []
     for target in targets:
         nothing, partition = target.nothing, target.partition
@@ -87,12 +88,12 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
             and partition.last_stable_offset == nothing.last_stable_offset
             and partition.log.log_start_offset == nothing.log_start_offset
             and partition.is_leader
-            and target.current_leader_epoch in (-1, partition.leader_epoch)
-            and target.offset == (nothing.last_stable_offset if limits.read_committed else nothing.high_watermark)
+            and (target.current_leader_epoch == partition.leader_epoch or target.current_leader_epoch < 0)
+            and target.offset == (nothing.last_stable_offset if read_committed else nothing.high_watermark)
         ):
             reads.append(nothing)
             continue
-        read = _read(target, left, limits.read_committed, must_progress=not total_bytes)
+        read = _read(target, left, read_committed, must_progress=not total_bytes)
         reads.append(read)
         if read.total_bytes:
             total_bytes += read.total_bytes
@@ -155,7 +156,7 @@ def _still_readable(target: FetchTarget) -> bool:
     return (
         partition is not None
         and partition.is_leader
-        and target.current_leader_epoch in (-1, partition.leader_epoch)
+        and (target.current_leader_epoch == partition.leader_epoch or target.current_leader_epoch < 0)
         and target.last_fetched_epoch < 0
         and target.offset >= partition.log.log_start_offset
     )

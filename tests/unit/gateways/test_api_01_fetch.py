@@ -6,6 +6,7 @@ from ottla.gateways.kafka.api_01_fetch import API as FETCH
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.replication.partition import Partition
 
 ANY_VERSION = 12
 
@@ -49,3 +50,84 @@ async def test_a_session_reads_the_new_topic_when_a_topic_is_deleted_and_made_ag
         (topic,) = log_door.fetch(FETCH, request, ANY_VERSION).responses
         errors.append((topic.partitions[0].error_code, topic.partitions[0].high_watermark))
     assert errors == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.NONE, 5)]
+
+
+def session_fetch(session_id: int, epoch: int, *offsets: tuple[int, int], min_bytes: int = 0) -> FetchRequest:
+    """The next fetch of a session over topic `t`; `offsets` are partitions with where they are read from now on."""
+    wanted = tuple(
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20) for index, offset in offsets
+    )
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        max_bytes=1 << 20,
+        min_bytes=min_bytes,
+        topics=(FetchTopic(topic="t", partitions=wanted),) if wanted else (),
+    )
+
+
+def told(answer) -> list[tuple[int, int, int]]:
+    """Partition, error and bytes of everything an answer speaks of."""
+    return [
+        (
+            part.partition_index,
+            part.error_code,
+            len(part.records or b"") if isinstance(part.records, bytes) else part.records.total_bytes,
+        )
+        for topic in answer.responses
+        for part in topic.partitions
+    ]
+
+
+@pytest.fixture
+def session_door(log_door):
+    """A door with room for one fetch session."""
+    log_door.fetch_sessions = FetchSessionCache(log_door.clock, log_door.rng, slots_max=1, eviction_ms=1_000)
+    return log_door
+
+
+async def test_a_session_looks_only_at_partitions_that_changed_since_its_last_fetch(session_door, monkeypatch) -> None:
+    partitions = [await session_door.partition(index=index) for index in range(4)]
+    for partition in partitions:
+        await session_door.append(partition, 2)
+    everything = session_fetch(0, 0, *((index, 2) for index in range(4)))
+    session_id = session_door.fetch(FETCH, everything, ANY_VERSION).session_id
+    looked_at = []
+    look = Partition.require_leader_epoch
+
+    def counted(partition: Partition, epoch: int) -> None:
+        looked_at.append(partition.index)
+        look(partition, epoch)
+
+    monkeypatch.setattr(Partition, "require_leader_epoch", counted)
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 1), ANY_VERSION)) == []
+    assert looked_at == []
+    await session_door.append(partitions[2], 1)
+    ((index, error, size),) = told(session_door.fetch(FETCH, session_fetch(session_id, 2), ANY_VERSION))
+    assert (index, error, size > 0, looked_at) == (2, 0, True, [2])
+
+
+async def test_a_partition_of_a_session_is_read_where_its_client_is_now(session_door) -> None:
+    partition = await session_door.partition()
+    await session_door.append(partition, 2)
+    size = partition.log.size
+    session_id = session_door.fetch(FETCH, session_fetch(0, 0, (0, 2)), ANY_VERSION).session_id
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 1), ANY_VERSION)) == []
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 2, (0, 0)), ANY_VERSION)) == [(0, 0, size)]
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 3), ANY_VERSION)) == [(0, 0, size)]
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 4, (0, 3)), ANY_VERSION)) == [
+        (0, ErrorCode.OFFSET_OUT_OF_RANGE, 0)
+    ]
+    # What was told of before an error is told again after it.
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 5, (0, 2)), ANY_VERSION)) == [(0, 0, 0)]
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 6), ANY_VERSION)) == []
+
+
+async def test_a_session_tells_of_records_that_were_deleted(session_door) -> None:
+    partition = await session_door.partition()
+    await session_door.append(partition, 2)
+    session_id = session_door.fetch(FETCH, session_fetch(0, 0, (0, 2)), ANY_VERSION).session_id
+    partition.delete_records_before(1)
+    answer = session_door.fetch(FETCH, session_fetch(session_id, 1), ANY_VERSION)
+    assert answer.responses[0].partitions[0].log_start_offset == 1
+    assert told(session_door.fetch(FETCH, session_fetch(session_id, 2), ANY_VERSION)) == []

@@ -16,6 +16,7 @@ from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.rng import SeededRng
+from ottla.storage.log_read_result import LogReadResult
 
 A, B = ("a", ZERO_UUID, 0), ("b", ZERO_UUID, 0)
 
@@ -166,3 +167,10 @@ def test_a_partition_speaks_again_after_its_error_is_over():
     partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0))
     partition.has_news(PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 10, 0))
     assert partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, log_start_offset=0))
+
+
+def test_a_session_does_not_hold_the_files_of_records_it_gave():
+    partition = SessionPartition(FetchPartition())
+    records = LogReadResult((), 5)
+    partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, records=records, total_bytes=5))
+    assert partition.told == PartitionRead(high_watermark=10, last_stable_offset=10)

@@ -67,7 +67,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         max_wait_ms=request.max_wait_ms if len(ctx.kafka_connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
     )
-    targets = [_target(ctx, key, partition) for key, partition in partitions]
+    targets = _targets(ctx, partitions)
 
     waiting: DelayedOperation | None = None
 
@@ -117,13 +117,15 @@ def _forgotten(request: FetchRequest) -> Iterator[PartitionKey]:
             yield topic.topic, topic.topic_id, index
 
 
-def _target(ctx: RequestContext, key: PartitionKey, partition: SessionPartition) -> FetchTarget:
-    """Where a partition is read; a session remembers it as long as this broker leads the partition."""
-    known = partition.target
-    if known is not None and known.partition is not None and known.partition.is_leader:
-        return known
-    partition.target = _look_up(ctx, key, partition.request)
-    return partition.target
+def _targets(ctx: RequestContext, partitions: Sequence[tuple[PartitionKey, SessionPartition]]) -> list[FetchTarget]:
+    """Where each partition is read; a session remembers it as long as this broker leads the partition."""
+    targets = []
+    for key, partition in partitions:
+        target = partition.target
+        if target is None or target.partition is None or not target.partition.is_leader:
+            target = partition.target = _look_up(ctx, key, partition.request)
+        targets.append(target)
+    return targets
 
 
 def _look_up(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> FetchTarget:
@@ -156,7 +158,7 @@ def _response(
     data: list[tuple[tuple[str, UUID], PartitionData]] = []
     leader_changed = False
     for (key, partition), read in zip(partitions, reads, strict=True):
-        if not partition.has_news(read) and incremental:
+        if (read is partition.told or not partition.has_news(read)) and incremental:
             continue
         topic, topic_id, index = key
         if session is not None and read.total_bytes and key in session.partitions:

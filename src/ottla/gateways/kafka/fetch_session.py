@@ -8,6 +8,7 @@ request: id 0, epoch -1       -> full fetch without a session
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -44,26 +45,25 @@ class SessionPartition:
     request: FetchPartition
     target: FetchTarget | None = None
     """Where `request` reads, once that was looked up."""
-    high_watermark: int = -2
-    last_stable_offset: int = -2
-    log_start_offset: int = -2
+    told: PartitionRead | None = None
+    """What a response said of it last, without the records; None before the first and after an error."""
 
     def has_news(self, read: PartitionRead) -> bool:
         """Whether an incremental response must speak of this partition; remembers what it will say."""
-        news = (
-            read.total_bytes > 0
-            or read.error is not ErrorCode.NONE
-            or read.diverging_epoch is not None
-            or read.high_watermark != self.high_watermark
-            or read.last_stable_offset != self.last_stable_offset
-            or read.log_start_offset != self.log_start_offset
-        )
-        self.high_watermark = read.high_watermark
-        self.last_stable_offset = read.last_stable_offset
-        self.log_start_offset = read.log_start_offset
+        told = self.told
         if read.error is not ErrorCode.NONE:
-            self.high_watermark = -2
-        return news
+            self.told = None
+            return True
+        # The slices of files that were answered are not held on to.
+        self.told = replace(read, records=None, total_bytes=0) if read.total_bytes else read
+        return (
+            told is None
+            or read.total_bytes > 0
+            or read.diverging_epoch is not None
+            or read.high_watermark != told.high_watermark
+            or read.last_stable_offset != told.last_stable_offset
+            or read.log_start_offset != told.log_start_offset
+        )
 
 
 class FetchSession:
@@ -81,7 +81,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self.last_used_ms = now_ms
-        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
 
     def advance(self, epoch: int, now_ms: int) -> None:
         """Accept the next incremental request; raises ApiError INVALID_FETCH_SESSION_EPOCH."""
@@ -108,7 +108,7 @@ class FetchSession:
 
     def served(self, key: PartitionKey) -> None:
         """The partition gave records: its turn comes last next time."""
-        self.partitions.move_to_end(key)
+        self.partitions[key] = self.partitions.pop(key)
 
 
 def _cost(key: PartitionKey) -> int:
