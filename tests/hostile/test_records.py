@@ -7,7 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.client.consumer import Consumer
+from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.errors import ClientError
+from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -188,3 +193,25 @@ def test_a_bomb_costs_the_broker_its_own_bytes_and_no_more(new_broker: Callable[
         for _ in range(20):
             assert produce(peer, name, packed)[0] is ErrorCode.NONE
     assert peak_mib(broker) - before < 16
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=["gzip", "snappy", "lz4", "zstd"])
+async def test_a_consumer_names_a_bomb_and_where_it_is(quiet_broker: BrokerProcess, codec: int):
+    name = create_topic(quiet_broker.port, f"bomb-for-consumers-{codec}")
+    with RawPeer(quiet_broker.port) as peer:
+        assert produce(peer, name, GOOD)[0] is ErrorCode.NONE
+        assert produce(peer, name, bomb(codec))[0] is ErrorCode.NONE
+        assert produce(peer, name, GOOD)[0] is ErrorCode.NONE
+    partition = TopicPartition(name, 0)
+    options = ConsumerOptions(
+        decompressed_bytes_max=1 << 20, partition_fetch_bytes_max=1, auto_offset_reset=OffsetReset.EARLIEST
+    )
+    async with Consumer(ClientOptions.of(f"127.0.0.1:{quiet_broker.port}"), options) as consumer:
+        consumer.assign([partition])
+        assert [record.offset for record in await consumer.poll(timeout_ms=30_000)] == [0, 1, 2, 3, 4]
+        with pytest.raises(ClientError, match=f"{name}-0 at offset 5: .*limit"):
+            await consumer.poll(timeout_ms=30_000)
+        # Whoever knows better than to read it goes on behind it.
+        consumer.seek(partition, 6)
+        consumer.resume([partition])
+        assert [record.offset for record in await consumer.poll(timeout_ms=30_000)] == [6, 7, 8, 9, 10]
