@@ -185,7 +185,7 @@ async def test_slices_outlive_the_file_they_came_from(tmp_path: Path):
             log.read(offset, 100, max_offset=120)
         await directory.manager.delete_log(log.topic_partition)
         await directory.pass_time(100_000)
-        assert not files_of(tmp_path, "-delete") + files_of(tmp_path, str(ORDERS))
+        assert not files_of(tmp_path, "-delete") + files_of(tmp_path, str(log.topic_partition))
         assert bytes_of(first) == expected
 
 
