@@ -15,6 +15,7 @@ from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.partition import Partition
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
+from ottla.storage.log_segments import LookUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,24 @@ class DelayedFetch(DelayedOperation):
 
     def on_expiration(self) -> None:
         """Time is up: `on_complete` answers with whatever is there."""
+
+
+def look_ups_of(targets: Sequence[FetchTarget]) -> list[LookUp]:
+    """What would wait for the disk if `targets` were read now, to be done in a thread before (`do_all`)."""
+    found = []
+    for target in targets:
+        partition = target.partition
+        if partition is not None and target.offset < partition.high_watermark:
+            look_up = partition.log.look_up(target.offset)
+            if look_up is not None:
+                found.append(look_up)
+    return found
+
+
+def do_all(look_ups: Iterable[LookUp]) -> None:
+    """Wait for the disk. BLOCKING."""
+    for look_up in look_ups:
+        look_up()
 
 
 def fetch(

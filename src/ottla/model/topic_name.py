@@ -19,8 +19,7 @@ SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Topics that hold the state of coordinators. Clients may read them; only coordinators write."""
 
-_DOTS: Final = frozenset({".", ".."})
-_fits: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_LENGTH_MAX}}}").fullmatch
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def validate_topic_name(name: str) -> None:
@@ -29,8 +28,6 @@ def validate_topic_name(name: str) -> None:
     Legal are 1 to 249 ASCII letters, digits, `.`, `_` and `-`, but not `.` and `..` themselves.
     Raises ApiError INVALID_TOPIC_EXCEPTION.
     """
-    if _fits(name) is not None and name not in _DOTS:
-        return
     if not name:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "a topic name must not be empty")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
@@ -38,12 +35,13 @@ def validate_topic_name(name: str) -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"a topic name has at most {TOPIC_NAME_LENGTH_MAX} characters, this one has {len(name)}",
         )
-    if name in _DOTS:
+    if name in (".", ".."):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic must not be named {name!r}")
-    raise ApiError(
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
-    )
+    if _LEGAL.fullmatch(name) is None:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
+        )
 
 
 def is_internal_topic(name: str) -> bool:

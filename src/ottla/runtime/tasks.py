@@ -76,11 +76,6 @@ class Tasks:
             self._on_failure(task.get_name(), error)
 
 
-async def next_turn() -> None:
-    """Return in the next turn of the event loop, after what is due by then: for a task with much to compute."""
-    await asyncio.sleep(0)
-
-
 def run_main(main: Coroutine[Any, Any, T], *, debug: bool = False) -> T:
     """Run `main` on a new event loop, uvloop's where it is installed, and return its result."""
     with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:

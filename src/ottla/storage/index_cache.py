@@ -37,6 +37,10 @@ class IndexCache:
         assert isinstance(index, OffsetIndex)
         return index
 
+    def is_kept(self, path: str) -> bool:
+        """Whether an index can be had without reading its file."""
+        return path in self._indexes
+
     def time_index(self, path: str, base_offset: int) -> TimeIndex:
         """The time index in the file `path`, as far as it is sound. Raises OSError."""
         index = self._find(path)

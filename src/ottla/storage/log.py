@@ -28,7 +28,7 @@ from ottla.storage.log_io import SYNC, WRITTEN
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
-from ottla.storage.log_segments import LogEnd, LogSegments
+from ottla.storage.log_segments import LogEnd, LogSegments, LookUp
 from ottla.storage.log_state import LogState
 from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.pending_append import OnFree, OnStage, PendingAppend, Signal, completion
@@ -245,6 +245,12 @@ class Log:
         """Tell `on_progress`, once per round of completions."""
         if self.on_progress is not None:
             self.on_progress(self)
+
+    def look_up(self, offset: int) -> LookUp | None:
+        """What `read` would have to wait for the disk for, to be called in a thread before; None when nothing."""
+        if not self.log_start_offset <= offset < self.written_end_offset:
+            return None
+        return self._segments.look_up(offset)
 
     def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool = True) -> LogReadResult:
         """File slices that hold the batches from the one that contains `offset` on, up to `max_offset` and `max_bytes`.

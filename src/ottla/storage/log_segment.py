@@ -6,6 +6,9 @@
 .timeindex  (1700000000123, 41)             (1700000000345, 232) ...  greatest timestamp so far and the offset it had
 """
 
+from typing import Final
+
+from ottla.network.file_transfer import is_in_page_cache
 from ottla.storage.batch_scan import scan_batches
 from ottla.storage.file_names import (
     INDEX_SUFFIX,
@@ -18,6 +21,9 @@ from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.time_index import TimeIndex, TimestampOffset
+
+_SCANNED_BYTES: Final = 16 * 1024
+"""What a look-up reads of a segment, mostly: an index entry comes every 4 KiB, unless it is set otherwise."""
 
 
 class LogSegment:
@@ -74,6 +80,18 @@ class LogSegment:
         if self._time_index is not None:
             return self._time_index
         return indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+
+    def is_at_hand(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> bool:
+        """Whether `find_batch` will probably not wait for the disk."""
+        if self.recent is not None and self.recent.containing(offset) is not None:
+            return True
+        if self._offset_index is None and not indexes.is_kept(self.path(INDEX_SUFFIX)):
+            return False
+        file = files.find(self.log_path)
+        if file is None:
+            return False
+        start = self.offset_index(indexes).lookup(offset).position
+        return start >= end or is_in_page_cache(file.fd, start, min(_SCANNED_BYTES, end - start))
 
     def find_batch(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`, among those before position `end`."""

@@ -72,6 +72,10 @@ class OpenFiles:
                 self._files.move_to_end(path)
             return file
 
+    def find(self, path: str) -> OpenFile | None:
+        """The file at `path` if it is open."""
+        return self._files.get(path)
+
     def _opened(self, path: str) -> OpenFile:
         if self._open_max is not None and self.open_count >= self._open_max:
             self._let_go_of_half()

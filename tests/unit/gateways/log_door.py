@@ -95,14 +95,21 @@ class LogDoor:
     def fetch(self, api: Api, request: Any, version: int) -> Any:
         """Send a fetch that is answered at once; the answer as the handler made it, its records not read."""
         answers: list[Any] = []
+        response, _ = self.begin_fetch(api, request, version, answers)
+        return response or answers[0]
+
+    def begin_fetch(self, api: Api, request: Any, version: int, answers: list[Any]) -> tuple[Any, SimpleNamespace]:
+        """What the handler returns and the context it was given; `answers` gets the answer, at once or later."""
         ctx = self._context(version)
         ctx.respond_parts = answers.append
-        response = api.handle(ctx, type(request).decode(version, request.encode(version)))
-        return response or answers[0]
+        return api.handle(ctx, type(request).decode(version, request.encode(version))), ctx
 
     def _context(self, version: int) -> SimpleNamespace:
         gateway = SimpleNamespace(fetch_sessions=self.fetch_sessions)
-        connection = SimpleNamespace(gateway=gateway, waiting_fetches=set())
         return SimpleNamespace(
-            api_version=version, broker=self, kafka_connection=connection, note_refusal=lambda *_refusal: None
+            api_version=version,
+            broker=self,
+            kafka_connection=SimpleNamespace(gateway=gateway, waiting_fetches=set()),
+            connection=SimpleNamespace(is_closed=False),
+            note_refusal=lambda *_refusal: None,
         )

@@ -1,5 +1,9 @@
 """What the handler of Fetch makes of a request, whoever sent it."""
 
+import asyncio
+from collections.abc import Iterator
+from threading import Event
+
 import pytest
 
 from ottla.gateways.kafka.api_01_fetch import API as FETCH
@@ -7,6 +11,7 @@ from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.replication.partition import Partition
+from ottla.storage.log import Log
 
 ANY_VERSION = 12
 
@@ -50,6 +55,52 @@ async def test_a_session_reads_the_new_topic_when_a_topic_is_deleted_and_made_ag
         (topic,) = log_door.fetch(FETCH, request, ANY_VERSION).responses
         errors.append((topic.partitions[0].error_code, topic.partitions[0].high_watermark))
     assert errors == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.NONE, 5)]
+
+
+def plain_fetch(offset: int, *, max_wait_ms: int = 0) -> FetchRequest:
+    """A fetch of one partition without a session."""
+    wanted = FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = (FetchTopic(topic="t", partitions=(wanted,)),)
+    return FetchRequest(topics=topics, max_bytes=1 << 20, min_bytes=1 << 20, max_wait_ms=max_wait_ms)
+
+
+@pytest.fixture
+def slow_disk(monkeypatch) -> Iterator[Event]:
+    """Old records are not at hand, and reading waits until this is set."""
+    disk_is_done = Event()
+    monkeypatch.setattr(Log, "look_up", lambda _log, offset: None if offset else disk_is_done.wait)
+    yield disk_is_done
+    disk_is_done.set()
+
+
+async def test_who_waits_for_the_disk_keeps_nobody_else_waiting(log_door, slow_disk) -> None:
+    partition = await log_door.partition()
+    await log_door.append(partition, 2)
+    await log_door.append(partition, 1)
+    answers = []
+    handling, _ = log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, answers)
+    reading = asyncio.create_task(handling)
+    assert len(told(log_door.fetch(FETCH, plain_fetch(2), ANY_VERSION))) == 1
+    assert answers == []
+    slow_disk.set()
+    await reading
+    ((_, error, size),) = told(answers[0])
+    assert (error, size) == (0, partition.log.size)
+
+
+async def test_a_fetch_that_waited_for_the_disk_leaves_nothing_behind_when_its_client_is_gone(
+    log_door, slow_disk
+) -> None:
+    partition = await log_door.partition()
+    await log_door.append(partition, 2)
+    answers = []
+    handling, ctx = log_door.begin_fetch(FETCH, plain_fetch(0, max_wait_ms=100_000), ANY_VERSION, answers)
+    reading = asyncio.create_task(handling)
+    await asyncio.sleep(0)
+    ctx.connection.is_closed = True
+    slow_disk.set()
+    await reading
+    assert (answers, ctx.kafka_connection.waiting_fetches, log_door.fetch_purgatory.delayed_count) == ([], set(), 0)
 
 
 def session_fetch(session_id: int, epoch: int, *offsets: tuple[int, int], min_bytes: int = 0) -> FetchRequest:

@@ -24,6 +24,7 @@ from tests.unit.storage.data_directory import (
     kafkas_indexes,
     opened,
 )
+from tests.unit.storage.watched_disk import WatchedDisk
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
@@ -184,8 +185,10 @@ async def test_slices_outlive_the_file_they_came_from(tmp_path: Path):
         for offset in range(0, 120, 10):
             log.read(offset, 100, max_offset=120)
         await directory.manager.delete_log(log.topic_partition)
-        await directory.pass_time(100_000)
-        assert not files_of(tmp_path, "-delete") + files_of(tmp_path, str(log.topic_partition))
+        directory.timer.advance(100_000)
+        async with asyncio.timeout(20):
+            while [*tmp_path.glob("orders-0*")]:  # noqa: ASYNC110, ASYNC240 (few files)
+                await asyncio.sleep(0)
         assert bytes_of(first) == expected
 
 
@@ -354,3 +357,46 @@ def test_any_read_gives_what_a_list_of_batches_would(
                 assert file.with_suffix(".timeindex").read_bytes() == times
 
     asyncio.run(run())
+
+
+async def test_a_look_up_is_what_a_read_would_have_waited_for_and_only_that(tmp_path: Path):
+    disk = WatchedDisk()
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+        await directory.append_all(log, [batch(10, value=b"x" * 50) for _ in range(20)])
+        assert len(log.segments) > 2
+        assert log.look_up(log.log_end_offset - 1) is None
+    async with opened(tmp_path, disk=disk) as directory:
+        log = await directory.log(SMALL)
+        look_up = log.look_up(15)
+        assert look_up is not None
+        disk.bytes_read.clear()
+        await asyncio.to_thread(look_up)
+        assert disk.bytes_read.total() > 0
+        assert log.look_up(15) is None
+        index = Path(log.segments[0].path(".index")).name
+        read_before = disk.bytes_read[index]
+        assert 15 in offsets_in(bytes_of(log.read(15, 1, max_offset=log.log_end_offset)))
+        assert disk.bytes_read[index] == read_before > 0
+
+
+@pytest.mark.parametrize("offset", [-1, 200, 201])
+async def test_there_is_nothing_to_look_up_where_nothing_is(tmp_path: Path, offset: int):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+        await directory.append_all(log, [batch(10, value=b"x" * 50) for _ in range(20)])
+        assert log.look_up(offset) is None
+
+
+async def test_a_look_up_leaves_it_to_the_read_to_say_what_is_wrong(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+        await directory.append_all(log, [batch(10, value=b"x" * 50) for _ in range(20)])
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+        look_up = log.look_up(15)
+        await asyncio.to_thread(Path(log.segments[0].log_path).unlink)
+        assert look_up is not None
+        look_up()
+        with pytest.raises(ApiError, match="No such file"):
+            log.read(15, 1, max_offset=log.log_end_offset)

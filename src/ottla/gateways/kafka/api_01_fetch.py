@@ -5,12 +5,20 @@ diverging epoch (KIP-595); 13 topic ids (KIP-516); 15 replica state (KIP-903); 1
 directory (KIP-853); 18 high watermark of the replica (KIP-1166).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch
+from ottla.broker.fetch import (
+    FetchLimits,
+    FetchTarget,
+    OnFetched,
+    PartitionRead,
+    do_all,
+    fetch,
+    look_ups_of,
+)
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import (
@@ -35,6 +43,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.runtime.purgatory import DelayedOperation
+from ottla.storage.log_segments import LookUp
 
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
@@ -47,8 +56,8 @@ whenever that has news. Clients send one at a time."""
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
-    """Read from partitions, now or when there is enough."""
+def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Coroutine[None, None, None] | None:
+    """Read from partitions, now or when there is enough; what lies on a disk only is looked up by a task."""
     if max(request.replica_id, request.replica_state.replica_id) >= 0:
         # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
         ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
@@ -69,17 +78,34 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     )
     targets = _targets(ctx, partitions)
 
+    def respond(reads: list[PartitionRead]) -> None:
+        ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+
+    if look_ups := look_ups_of(targets):
+        return _read_after(ctx, look_ups, targets, limits, respond)
+    _read(ctx, targets, limits, respond)
+    return None
+
+
+async def _read_after(
+    ctx: RequestContext, look_ups: Sequence[LookUp], targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched
+) -> None:
+    await ctx.broker.tasks.in_thread(do_all, look_ups)
+    if not ctx.connection.is_closed:
+        _read(ctx, targets, limits, respond)
+
+
+def _read(ctx: RequestContext, targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched) -> None:
     waiting: DelayedOperation | None = None
 
     def on_fetched(reads: list[PartitionRead]) -> None:
         if waiting is not None:
             ctx.kafka_connection.waiting_fetches.discard(waiting)
-        ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+        respond(reads)
 
     waiting = fetch(ctx.broker.fetch_purgatory, targets, limits, on_fetched)
     if waiting is not None:
         ctx.kafka_connection.waiting_fetches.add(waiting)
-    return None
 
 
 def _partitions(
