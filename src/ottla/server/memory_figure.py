@@ -15,6 +15,7 @@ from ottla.network.config import NetworkConfig
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
 from ottla.storage.index_cache import INDEX_BYTES_MAX
+from ottla.storage.producer_room import PRODUCER_BYTES, PRODUCERS_MAX
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -66,6 +67,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
         MemoryPart(
             "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"
         ),
+        MemoryPart("idempotent producers", PRODUCERS_MAX * PRODUCER_BYTES, f"{PRODUCERS_MAX:,} of them"),
         MemoryPart("partitions", partitions * PARTITION_BYTES, f"partitions.per.broker.max={partitions}"),
     ]
 

@@ -94,6 +94,7 @@ class Log:
         self._appender = state.appender
         self.leader_epochs = state.leader_epochs
         self.producers = state.producers
+        self.producers.move_to(self._resources.producers)
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
         self.snapshots = ProducerSnapshots(self.directory, self._resources.writer, state.snapshot_offset)
@@ -358,6 +359,7 @@ class Log:
 
     def reopen(self, state: LogState) -> None:
         """Go on with what was loaded again after `abandon`."""
+        self.producers.leave()
         self._adopt(state)
         self._closed = False
         self._resources.writer.progressed(self)

@@ -37,6 +37,7 @@ from ottla.storage.log_writer import LogWriter
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.partition_metadata import format_partition_metadata, parse_partition_metadata
 from ottla.storage.pending_append import completion
+from ottla.storage.producer_room import PRODUCERS_MAX, ProducerRoom
 from ottla.storage.segment_removal import SegmentRemoval
 
 logger: Final = logging.getLogger(__name__)
@@ -65,9 +66,10 @@ class LogManager:
         log_io: Callable[[], LogIo] = NativeLogIo,
         open_files_max: int = OPEN_FILES_FOR_READING_MAX,
         read_files_max: int | None = None,
+        producers_max: int = PRODUCERS_MAX,
     ) -> None:
         """`open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
-        `read_files_max` together.
+        `read_files_max` together. `producers_max` limits the idempotent producers remembered in all logs.
         """
         self.path = os.fspath(path)
         self.on_failure: Callable[[OSError], None] | None = None
@@ -79,7 +81,7 @@ class LogManager:
         self._directory = LogDirectory(self.path, disk)
         self._writer = LogWriter(log_io(), self._fail)
         files, indexes = OpenFiles(disk, open_files_max, read_files_max), IndexCache(disk)
-        self._resources = LogResources(disk, self._writer, files, indexes, tasks.in_thread)
+        self._resources = LogResources(disk, self._writer, files, indexes, tasks.in_thread, ProducerRoom(producers_max))
         self._removal = SegmentRemoval(self._resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, self._resources)
         self._logs: dict[TopicPartition, Log] = {}
@@ -225,6 +227,7 @@ class LogManager:
         except ApiError as error:
             logger.warning("%s is deleted although it could not be written out: %s", log.topic_partition, error.message)
         self._removal.forget(log.segments)
+        log.producers.leave()
 
     def _rename_all(self, renamed: Mapping[str, str]) -> None:
         for old, new in renamed.items():

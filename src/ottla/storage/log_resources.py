@@ -8,6 +8,7 @@ from ottla.runtime.disk import Disk
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.open_file import OpenFiles
+from ottla.storage.producer_room import ProducerRoom
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,3 +29,4 @@ class LogResources:
     files: OpenFiles
     indexes: IndexCache
     in_thread: InThread
+    producers: ProducerRoom

@@ -10,27 +10,54 @@ last sequence remembered 41, epoch 3        epoch 3, from 42       next: append
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
+from operator import attrgetter
+from typing import Final
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo
+from ottla.storage.producer_room import ProducerRoom
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import NO_EPOCH, ProducerBatch, ProducerState, next_sequence
 
+_FORGOTTEN_SHARE: Final = 8
+_last_heard_ms: Final = attrgetter("last_heard_ms")
+
 
 class ProducerStateManager:
-    """The producers of one log. What was accepted counts at once, written or not."""
+    """The producers of one log. What was accepted counts at once, written or not.
 
-    __slots__ = ("_producers",)
+    When there is no room for another producer, an eighth of this log's are forgotten, those not heard of for the
+    longest time, as if they had expired.
+    """
 
-    def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
+    __slots__ = ("_producers", "_room")
+
+    def __init__(self, producers: Iterable[ProducerState] = (), room: ProducerRoom | None = None) -> None:
+        """Without a `room` it is one of this log's own."""
         self._producers = {state.producer_id: state for state in producers}
+        self._room = ProducerRoom()
+        self._room.add(len(self._producers))
+        self.move_to(self._room if room is None else room)
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._producers.values())
+
+    def move_to(self, room: ProducerRoom) -> None:
+        """Share `room` with other logs from now on."""
+        self._room.add(-len(self._producers))
+        self._room = room
+        room.add(len(self._producers))
+        while room.taken > room.limit and self._forget_oldest():
+            pass
+
+    def leave(self) -> None:
+        """The log is gone: take no room any more."""
+        self.move_to(ProducerRoom())
 
     def admit(self, batches: Sequence[BatchInfo]) -> ProducerBatch | None:
         """Check that `batches` come next, or find the first of them that is remembered, as it was appended before.
@@ -90,7 +117,10 @@ class ProducerStateManager:
             return
         state = self._producers.get(producer_id)
         if state is None:
+            if self._room.is_full:
+                self._forget_oldest()
             state = self._producers[producer_id] = ProducerState(producer_id, batch.producer_epoch)
+            self._room.add(1)
         last_offset = base_offset + batch.last_offset_delta
         state.add(
             batch.producer_epoch,
@@ -108,9 +138,20 @@ class ProducerStateManager:
             for producer_id, state in self._producers.items()
             if state.current_txn_first_offset < 0 and now_ms - state.last_heard_ms >= expiration_ms
         ]
-        for producer_id in expired:
-            del self._producers[producer_id]
+        self._forget(expired)
         return len(expired)
+
+    def _forget_oldest(self) -> bool:
+        """Whether there was anybody to forget: whoever has a transaction open is not."""
+        idle = [state for state in self._producers.values() if state.current_txn_first_offset < 0]
+        oldest = nsmallest(-(-len(idle) // _FORGOTTEN_SHARE), idle, key=_last_heard_ms)
+        self._forget([state.producer_id for state in oldest])
+        return bool(oldest)
+
+    def _forget(self, producer_ids: Sequence[int]) -> None:
+        for producer_id in producer_ids:
+            del self._producers[producer_id]
+        self._room.add(-len(producer_ids))
 
     def snapshot(self) -> bytes:
         """The content of a snapshot file."""

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.native import crc32c, validate_batches
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import BatchInfo, crc32c, validate_batches
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig, TimestampType
+from ottla.storage.producer_room import ProducerRoom
 from ottla.storage.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState, next_sequence
 from ottla.storage.producer_state_manager import ProducerStateManager
@@ -27,6 +29,17 @@ from tests.unit.storage.data_directory import (
 
 PRODUCER = 4711
 LAST = (1 << 31) - 1
+
+
+class Sent:
+    """A batch as another producer would have sent it."""
+
+    def __init__(self, info: BatchInfo, producer_id: int) -> None:
+        self._info = info
+        self.producer_id = producer_id
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._info, name)
 
 
 def send(
@@ -112,6 +125,53 @@ async def test_what_is_queued_counts_before_it_is_written(tmp_path: Path):
         send(directory, log, 0)
         assert log.written_end_offset == 0
         assert send(directory, log, 0).duplicate
+
+
+async def test_those_not_heard_of_for_longest_are_forgotten_when_there_is_no_room_for_another(tmp_path: Path):
+    async with opened(tmp_path, producers_max=16) as directory:
+        log, other = await directory.log(), await directory.log(topic_partition=TopicPartition("other", 0))
+        send(directory, other, 0, producer=1)
+        for producer in range(100, 115):
+            directory.clock.advance(1)
+            send(directory, log, 0, producer=producer)
+        directory.clock.advance(1)
+        send(directory, log, 1, producer=100)
+        assert (len(log.producers), len(other.producers)) == (15, 1)
+        send(directory, log, 0, producer=200)
+        assert {101, 102}.isdisjoint(state.producer_id for state in log.producers)
+        assert (len(log.producers), len(other.producers)) == (14, 1)
+        assert send(directory, log, 1, producer=100).duplicate
+        assert send(directory, log, 77, producer=101).first_offset == 17
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=200))
+def test_all_logs_together_remember_no_more_than_there_is_room_for(sent):
+    room = ProducerRoom(10)
+    logs = [ProducerStateManager(room=room) for _ in range(3)]
+    (info,) = validate_batches(batch())
+    for now_ms, (index, producer_id) in enumerate(sent):
+        logs[index].update(Sent(info, producer_id), 0, 0, now_ms)
+        assert producer_id in {state.producer_id for state in logs[index]}
+        assert room.taken == sum(map(len, logs)) <= room.limit + len(logs)
+    for log in logs:
+        log.leave()
+    assert room.taken == 0
+
+
+async def test_a_log_that_is_loaded_or_deleted_takes_or_leaves_its_room(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        for producer in range(10):
+            directory.clock.advance(1)
+            send(directory, log, 0, producer=producer)
+    async with opened(tmp_path, producers_max=4) as directory:
+        log, other = await directory.log(), await directory.log(topic_partition=TopicPartition("other", 0))
+        assert len(log.producers) == 4
+        send(directory, other, 0, producer=50)
+        await directory.manager.delete_log(log.topic_partition)
+        for producer in (51, 52, 53):
+            send(directory, other, 0, producer=producer)
+        assert len(other.producers) == 4
 
 
 async def test_producers_do_not_mix(tmp_path: Path):
