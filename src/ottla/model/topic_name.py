@@ -19,7 +19,8 @@ SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Topics that hold the state of coordinators. Clients may read them; only coordinators write."""
 
-_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_DOTS: Final = frozenset({".", ".."})
+_fits: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_LENGTH_MAX}}}").fullmatch
 
 
 def validate_topic_name(name: str) -> None:
@@ -28,6 +29,8 @@ def validate_topic_name(name: str) -> None:
     Legal are 1 to 249 ASCII letters, digits, `.`, `_` and `-`, but not `.` and `..` themselves.
     Raises ApiError INVALID_TOPIC_EXCEPTION.
     """
+    if _fits(name) is not None and name not in _DOTS:
+        return
     if not name:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "a topic name must not be empty")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
@@ -35,13 +38,12 @@ def validate_topic_name(name: str) -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"a topic name has at most {TOPIC_NAME_LENGTH_MAX} characters, this one has {len(name)}",
         )
-    if name in (".", ".."):
+    if name in _DOTS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic must not be named {name!r}")
-    if _LEGAL.fullmatch(name) is None:
-        raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
-        )
+    raise ApiError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
+    )
 
 
 def is_internal_topic(name: str) -> bool:

@@ -27,9 +27,6 @@ from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-_REST_OF_START_MS = 1_000
-"""When what the first clients did not need is read from its files: after they have been served."""
-
 DEFAULT_DATA_DIR = Path("ottla-data")
 
 
@@ -112,7 +109,7 @@ async def _run(
         took_ms = clock.monotonic_ms() - begun_ms
         on_ready(_ready_line(server.address, data_dir, took_ms))
         sys.stdout.flush()
-        doors.timer.schedule(_REST_OF_START_MS, server.read_apis)
+        server.read_apis_later()
         await stop.wait()
         logger.info("stopping")
     finally:

@@ -51,6 +51,9 @@ FETCH_SESSION_EVICTION_MS = 120_000
 FETCH_WATCHES_MAX = 250_000
 """Partitions that all fetches which wait for records watch together; a fetch beyond is answered with what there is."""
 
+READ_APIS_AFTER_MS = 1_000
+"""When what the first clients did not need is read from its files: after they have been served."""
+
 DRAIN_MS = 2_000
 """How long a stopping broker waits for answered requests to leave."""
 
@@ -167,8 +170,8 @@ class Server:
         self._memory_return.start()
         await self._listener.start()
 
-    def read_apis(self) -> None:
-        """Read the files of APIs that nobody has asked for yet, one in a turn of the loop."""
+    def read_apis_later(self) -> None:
+        """Have the files of APIs that nobody asked for by then read in a while, one in a turn of the loop."""
 
         async def read() -> None:
             for key in APIS:
@@ -176,7 +179,7 @@ class Server:
                 await self._doors.timer.sleep(1)
             garbage.settle()
 
-        self._doors.tasks.spawn(read(), "reading APIs")
+        self._doors.timer.schedule(READ_APIS_AFTER_MS, lambda: self._doors.tasks.spawn(read(), "reading APIs"))
 
     async def stop(self) -> None:
         """Close the doors, answer whoever waits, write the logs out and mark them clean."""

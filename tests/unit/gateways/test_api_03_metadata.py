@@ -2,6 +2,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla.gateways.kafka import api_03_metadata
 from ottla.gateways.kafka.api_03_metadata import API
 from ottla.gateways.kafka.topic_entries import TopicEntries
 from ottla.metadata.controller.topic_creation import NewTopic
@@ -10,6 +11,9 @@ from ottla.metadata.records import BrokerRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.native.errors import MessageError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.runtime import turns as turns_module
+from ottla.runtime.turns import ITEMS_PER_TURN
+from tests.unit.gateways.turns_of_the_loop import TurnsOfTheLoop
 
 VERSIONS = range(API.min_version, API.max_version + 1)
 
@@ -169,3 +173,52 @@ def test_librdkafkas_question_for_all_topics_is_understood(version, body):
 def test_other_bytes_behind_a_request_are_refused(body):
     with pytest.raises(MessageError):
         API.decoder(13)(memoryview(bytes.fromhex(body)), 0)
+
+
+def sorts_of_topics(door, count):
+    """A request for `count` unknown topics and some of every other kind, some of them twice."""
+    topics = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(count)]
+    topics[7:7] = [MetadataRequestTopic(name=name) for name in ("a", "not legal", "a", "b", "", "..")]
+    topics += [MetadataRequestTopic(name=f"unknown-{number}") for number in range(2)]
+    topics += [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in (UUID(int=9), UUID(int=0))]
+    topics.append(MetadataRequestTopic(topic_id=door.image.topic("a").topic_id, name=None))
+    return MetadataRequest(
+        topics=tuple(topics), allow_auto_topic_creation=False, include_topic_authorized_operations=True
+    )
+
+
+async def test_an_answer_about_many_topics_lets_others_get_on_and_is_the_same_as_in_one_go(door, monkeypatch):
+    await door.topics.create([NewTopic("a", 2), NewTopic("b")])
+    request = sorts_of_topics(door, 3_000)
+    async with TurnsOfTheLoop() as turns:
+        sliced = await door.ask(API, request)
+    assert turns.count >= 2 * (3_000 // ITEMS_PER_TURN)
+    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 10_000)
+    async with TurnsOfTheLoop() as turns:
+        at_once = await door.ask(API, request)
+    assert turns.count == 0
+    assert sliced == at_once
+    assert len(sliced.topics) == 3_000 + 5 + 3
+
+
+async def test_all_topics_when_they_are_many_let_others_get_on(door, monkeypatch):
+    await door.topics.create([NewTopic(name) for name in "edcba"])
+    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 4)
+    monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 2)
+    async with TurnsOfTheLoop() as turns:
+        answer = await door.ask(API, MetadataRequest(topics=None))
+    assert [topic.name for topic in answer.topics] == list("abcde")
+    assert turns.count >= 2
+
+
+async def test_topics_that_are_missing_among_many_are_created(open_door, monkeypatch):
+    door = await open_door({"num.partitions": "3"})
+    await door.topics.create([NewTopic("b", 1)])
+    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 3)
+    answer = await door.ask(API, named("a", "b", "c", "not legal"))
+    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [
+        ("a", ErrorCode.NONE, 3),
+        ("b", ErrorCode.NONE, 1),
+        ("c", ErrorCode.NONE, 3),
+        ("not legal", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
+    ]

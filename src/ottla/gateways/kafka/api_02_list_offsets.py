@@ -20,6 +20,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.replication.partition import Partition
+from ottla.runtime.turns import Pace, next_turn
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -37,10 +38,13 @@ LEADER_EPOCH_VERSION: Final = 4
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer."""
     topics = []
+    pace = Pace()
     occurrences = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
+            if pace.is_enough():
+                await next_turn()
             count = occurrences.pop((topic.name, partition.partition_index), 0)
             if count == 0:
                 continue

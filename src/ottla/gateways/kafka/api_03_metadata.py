@@ -6,15 +6,18 @@ of the cluster until 10; 9 flexible; 10 topic ids in the answer; 12 topic ids in
 for the whole answer (KIP-1102).
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import Final
+from uuid import UUID
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.topic_entries import TOPIC_ENTRIES
 from ottla.metadata.controller.decision import Outcome
-from ottla.metadata.image.image import TopicImage
+from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import validate_topic_name
@@ -28,10 +31,16 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from ottla.runtime.turns import in_turns
 
 FIRST_VERSION_WITH_NULL = 1
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_WITH_IDS = 12
+
+AT_ONCE_MAX: Final = 1_000
+"""Topics of an answer that is made in one go, in a few milliseconds; one with more is made in turns."""
+
+_name_of: Final = attrgetter("name")
 
 Created = Mapping[str, Outcome[TopicImage]]
 
@@ -51,33 +60,107 @@ def decode(version: int, frame: memoryview, offset: int) -> MetadataRequest:
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
-    """Tell who is there and who leads what; create the topics that are missing if both sides allow it."""
+    """Tell who is there and who leads what; create the topics that are missing if both sides allow it.
+
+    An answer about many topics is made by a task, with everybody else in between.
+    """
     topics = request.topics
     if not topics:
         asks_for_all = topics is None or ctx.api_version < FIRST_VERSION_WITH_NULL
-        return _response(ctx, request, _all_topics(ctx) if asks_for_all else [])
-    if ctx.api_version < FIRST_VERSION_WITH_IDS and any(each.name is None for each in topics):
+        return _all_topics(ctx, request) if asks_for_all else _response(ctx, request, [])
+    if ctx.api_version < FIRST_VERSION_WITH_IDS and None in map(_name_of, topics):
         return MetadataResponse(
             topics=tuple(
                 MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=each.name or "") for each in topics
             )
         )
-    if request.allow_auto_topic_creation and ctx.broker.topics.auto_create_enabled:
-        missing = [name for name in _names(topics) if _may_be_created(ctx, name)]
-        if missing:
-            return _create_and_answer(ctx, request, topics, missing)
-    return _response(ctx, request, _wanted_topics(ctx, topics, {}))
+    if len(topics) > AT_ONCE_MAX:
+        return _answer_in_turns(ctx, request, topics)
+    asked = Asked()
+    asked.add(topics)
+    missing = _missing(ctx, request, list(asked.names))
+    if missing:
+        return _create_and_answer(ctx, request, asked, missing)
+    return _response(ctx, request, _entries(ctx, request, ctx.broker.image, asked.in_order(), {}))
+
+
+class Asked:
+    """What a request asks for, each once, in the order of the answer: names, ids, and those with neither."""
+
+    __slots__ = ("ids", "nameless", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.ids: dict[UUID, None] = {}
+        self.nameless = 0
+
+    def add(self, topics: Sequence[MetadataRequestTopic]) -> None:
+        """Some more topics of the request."""
+        for each in topics:
+            if each.topic_id is not ZERO_UUID and each.topic_id != ZERO_UUID:
+                self.ids[each.topic_id] = None
+            elif each.name is not None:
+                self.names[each.name] = None
+            else:
+                self.nameless += 1
+
+    def in_order(self) -> list[str | UUID | TopicImage | None]:
+        """All of it; None for those with neither name nor id."""
+        return [*self.names, *self.ids, *[None] * self.nameless]
+
+
+def _all_topics(
+    ctx: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
+    image = ctx.broker.image
+    topics: list[str | UUID | TopicImage | None] = [*image.topics()]
+    if len(topics) > AT_ONCE_MAX:
+        return _respond_in_turns(ctx, request, topics, {})
+    return _response(ctx, request, _entries(ctx, request, image, topics, {}))
+
+
+async def _answer_in_turns(
+    ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
+) -> MetadataResponse:
+    asked = Asked()
+    async for some in in_turns(topics):
+        asked.add(some)
+    missing: list[str] = []
+    async for names in in_turns(list(asked.names)):
+        missing += _missing(ctx, request, names)
+    created = await _create(ctx, missing) if missing else {}
+    return await _respond_in_turns(ctx, request, asked.in_order(), created)
+
+
+async def _respond_in_turns(
+    ctx: RequestContext, request: MetadataRequest, wanted: Sequence[str | UUID | TopicImage | None], created: Created
+) -> MetadataResponse:
+    image = ctx.broker.image
+    entries: list[MetadataResponseTopic] = []
+    async for some in in_turns(wanted):
+        entries += _entries(ctx, request, image, some, created)
+    return _response(ctx, request, entries)
 
 
 async def _create_and_answer(
-    ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...], missing: list[str]
+    ctx: RequestContext, request: MetadataRequest, asked: Asked, missing: list[str]
 ) -> MetadataResponse:
-    created: Created
+    created = await _create(ctx, missing)
+    return _response(ctx, request, _entries(ctx, request, ctx.broker.image, asked.in_order(), created))
+
+
+async def _create(ctx: RequestContext, missing: list[str]) -> Created:
     try:
-        created = await ctx.broker.topics.auto_create(missing)
+        return await ctx.broker.topics.auto_create(missing)
     except ApiError as error:
-        created = dict.fromkeys(missing, error)
-    return _response(ctx, request, _wanted_topics(ctx, topics, created))
+        return dict.fromkeys(missing, error)
+
+
+def _missing(ctx: RequestContext, request: MetadataRequest, names: Sequence[str]) -> list[str]:
+    """Which of `names` are to be created."""
+    if not request.allow_auto_topic_creation or not ctx.broker.topics.auto_create_enabled:
+        return []
+    return [name for name in names if _may_be_created(ctx, name)]
 
 
 def _may_be_created(ctx: RequestContext, name: str) -> bool:
@@ -90,60 +173,50 @@ def _may_be_created(ctx: RequestContext, name: str) -> bool:
     return True
 
 
-def _names(topics: tuple[MetadataRequestTopic, ...]) -> dict[str, None]:
-    """The topics asked for by name, each once, in their order."""
-    return {each.name: None for each in topics if each.name is not None and each.topic_id == ZERO_UUID}
-
-
-def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
-    image = ctx.broker.image
-    return [TOPIC_ENTRIES.entry(image, topic) for topic in image.topics()]
-
-
-def _wanted_topics(
-    ctx: RequestContext, topics: tuple[MetadataRequestTopic, ...], created: Created
+def _entries(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    image: MetadataImage,
+    wanted: Sequence[str | UUID | TopicImage | None],
+    created: Created,
 ) -> list[MetadataResponseTopic]:
-    image = ctx.broker.image
-    by_name = [_by_name(ctx, name, created.get(name)) for name in _names(topics)]
-    by_id = []
-    for topic_id in {each.topic_id: None for each in topics if each.topic_id != ZERO_UUID}:
-        topic = image.topic_by_id(topic_id)
-        if topic is not None:
-            by_id.append(TOPIC_ENTRIES.entry(image, topic))
+    """What is said of each of `wanted`: a name, an id, a topic, or neither."""
+    entries = []
+    for each in wanted:
+        if isinstance(each, str):
+            topic = image.topic(each)
+        elif isinstance(each, UUID):
+            topic = image.topic_by_id(each)
         else:
-            by_id.append(MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
-    nameless = [
-        MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
-        for each in topics
-        if each.name is None and each.topic_id == ZERO_UUID
-    ]
-    return [*by_name, *by_id, *nameless]
+            topic = each
+        if topic is None:
+            entries.append(_unknown(ctx, each, created))
+            continue
+        entry = TOPIC_ENTRIES.entry(image, topic)
+        if request.include_topic_authorized_operations:
+            entry = replace(entry, topic_authorized_operations=TOPIC_OPERATIONS)
+        entries.append(entry)
+    return entries
 
 
-def _by_name(ctx: RequestContext, name: str, created: Outcome[TopicImage] | None) -> MetadataResponseTopic:
-    image = ctx.broker.image
-    topic = image.topic(name)
-    if topic is not None:
-        return TOPIC_ENTRIES.entry(image, topic)
+def _unknown(ctx: RequestContext, wanted: str | UUID | TopicImage | None, created: Created) -> MetadataResponseTopic:
+    if isinstance(wanted, UUID):
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted)
+    if not isinstance(wanted, str):
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        validate_topic_name(name)
-        if isinstance(created, ApiError):
-            code = created.code
+        validate_topic_name(wanted)
+        outcome = created.get(wanted)
+        if isinstance(outcome, ApiError):
+            code = outcome.code
     except ApiError as error:
         code = error.code
         ctx.note_refusal(code, error.message)
-    return MetadataResponseTopic(error_code=code, name=name)
+    return MetadataResponseTopic(error_code=code, name=wanted)
 
 
 def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    if request.include_topic_authorized_operations:
-        topics = [
-            replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
-            if topic.error_code == ErrorCode.NONE
-            else topic
-            for topic in topics
-        ]
     cluster = ctx.broker.cluster
     return MetadataResponse(
         brokers=tuple(

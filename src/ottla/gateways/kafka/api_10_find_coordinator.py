@@ -16,6 +16,7 @@ from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.runtime.turns import in_turns
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -46,9 +47,14 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
     except ApiError as error:
         found = dict.fromkeys(keys, _Found(error=error.code, message=error.message))
     else:
-        found = {key: _find(ctx, topic, key) for key in keys}
+        found = {}
+        async for some in in_turns(keys):
+            found.update((key, _find(ctx, topic, key)) for key in some)
     if many:
-        return FindCoordinatorResponse(coordinators=tuple(_coordinator(key, found[key]) for key in keys))
+        coordinators: list[Coordinator] = []
+        async for some in in_turns(keys):
+            coordinators += (_coordinator(key, found[key]) for key in some)
+        return FindCoordinatorResponse(coordinators=tuple(coordinators))
     one = found[request.key]
     return FindCoordinatorResponse(
         error_code=one.error, error_message=one.message, node_id=one.node_id, host=one.host, port=one.port

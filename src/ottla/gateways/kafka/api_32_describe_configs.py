@@ -19,16 +19,21 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.runtime.turns import in_turns
 
 Made = dict[int, tuple[ConfigEntries, tuple[DescribeConfigsResourceResult, ...]]]
 """Entries with what is told of them, by their identity, which is theirs for as long as they are kept here."""
 
 
-def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Tell the settings of topics and brokers, and where their values come from; what is asked twice is told once."""
-    resources = dict.fromkeys(request.resources)
     made: Made = {}
-    return DescribeConfigsResponse(results=tuple(_result(ctx, request, each, made) for each in resources))
+    results: dict[DescribeConfigsResource, DescribeConfigsResult] = {}
+    async for some in in_turns(request.resources):
+        for each in some:
+            if each not in results:
+                results[each] = _result(ctx, request, each, made)
+    return DescribeConfigsResponse(results=tuple(results.values()))
 
 
 def _result(
