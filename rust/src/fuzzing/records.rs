@@ -115,6 +115,9 @@ fn drain(run: &[u8], budget: usize) -> Result<Vec<Owned>, BatchError> {
     let mut drained = Vec::new();
     for batch in batches_from(run, 0, false) {
         let batch = batch?;
+        if batch.header.base_offset == i64::MAX {
+            break; // Beyond every selection of rows.
+        }
         let mut least = batch.header.base_offset;
         for (index, record) in opener.open(&batch)?.enumerate() {
             let record = record.map_err(|malformed| record_error(&batch, index, malformed))?;
