@@ -104,12 +104,12 @@ def read_leader_epochs(disk: Disk, path: str) -> LeaderEpochCache:
 
     Raises MalformedCheckpointError, OSError.
     """
-    if not disk.exists(path):
+    try:
+        content = disk.read_bytes(path)
+    except FileNotFoundError:
         return LeaderEpochCache()
     try:
-        return LeaderEpochCache(
-            EpochEntry(int(epoch), int(offset)) for epoch, offset in parse_checkpoint(disk.read_bytes(path), 2)
-        )
+        return LeaderEpochCache(EpochEntry(int(epoch), int(offset)) for epoch, offset in parse_checkpoint(content, 2))
     except InvalidInputError:
         raise
     except ValueError as error:

@@ -15,7 +15,7 @@ from ottla.runtime.parallel import map_in_threads
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
-from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader
+from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_state import LogState
@@ -187,11 +187,16 @@ class LogCheckpoints:
             disk.sync_file(cut.log_path)
         files.forget(cut.log_path)
         disk.sync_dir(log.directory)
-        return loader.load(Checkpoints(False, cut.base_offset, log.log_start_offset)).state
+        return self._load(loader, Checkpoints(False, cut.base_offset, log.log_start_offset)).state
 
     def _reload(self, log: Log, loader: LogLoader) -> LoadedLog:
         self._write_leader_epochs(log)
-        return loader.load(Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
+        return self._load(loader, Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
+
+    def _load(self, loader: LogLoader, checkpoints: Checkpoints) -> LoadedLog:
+        found = loader.load(checkpoints)
+        make_durable(self._resources.disk, [found])
+        return found
 
     def _lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """What is appended above `offset` from now on has not been on disk. BLOCKING."""

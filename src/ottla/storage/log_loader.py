@@ -5,6 +5,8 @@ kilobytes after the last index entry.
 """
 
 import logging
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -13,6 +15,7 @@ from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
+from ottla.runtime.parallel import map_in_threads
 from ottla.storage.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -52,27 +55,31 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """What was found, what recovery read again, in bytes, what it cut, and what is damaged."""
+    """What was found, what recovery read again, in bytes, what it cut, and what is damaged.
+
+    `to_sync` are the files `make_durable` must sync before the log is used.
+    """
 
     state: LogState
     scanned_bytes: int
     cut: CutTail | None
     damaged: tuple[DamagedSegment, ...] = ()
+    to_sync: tuple[str, ...] = ()
 
 
 class LogLoader:
     """Loads the log of one partition."""
 
     __slots__ = (
-        "_config",
-        "_directory",
         "_disk",
         "_epochs",
         "_now_ms",
         "_sizes",
-        "_topic_partition",
         "_unsynced",
         "_writer",
+        "config",
+        "directory",
+        "topic_partition",
     )
 
     def __init__(
@@ -86,9 +93,9 @@ class LogLoader:
         unsynced: set[str],
     ) -> None:
         """`unsynced` gets the files whose content is to be made durable before the log counts as closed."""
-        self._topic_partition = topic_partition
-        self._directory = directory
-        self._config = config
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.config = config
         self._disk = disk
         self._writer = writer
         self._now_ms = now_ms
@@ -96,17 +103,33 @@ class LogLoader:
         self._sizes: dict[str, int] = {}
         self._epochs = LeaderEpochCache()
 
+    def bytes_to_check(self, checkpoints: Checkpoints) -> int:
+        """At most so much of the log `load`, which comes next, will check: nothing after a clean stop.
+
+        Raises OSError.
+        """
+        if checkpoints.was_clean:
+            return 0
+        self._sizes = self._disk.file_sizes(self.directory)
+        segments = self._list_segments(checkpoints.log_start_offset)
+        point = -1 if checkpoints.recovery_point is None else checkpoints.recovery_point
+        ends = [*(segment.base_offset for segment in segments[1:]), math.inf]
+        return sum(segment.size for segment, end in zip(segments, ends, strict=True) if end > point)
+
     def load(self, checkpoints: Checkpoints) -> LoadedLog:
-        """Load what is there; a directory without segments is an empty log. Raises OSError."""
-        self._sizes = self._disk.file_sizes(self._directory)
+        """Load what is there; a directory without segments is an empty log. Raises OSError.
+
+        `make_durable` must follow before the log is used.
+        """
+        self._sizes = self._sizes or self._disk.file_sizes(self.directory)
         self._remove_leftovers()
         if not self._read_epochs():
             checkpoints = replace(checkpoints, was_clean=False, recovery_point=None)
         segments = self._list_segments(checkpoints.log_start_offset)
         recovery = LogRecovery(
             self._disk,
-            self._topic_partition,
-            self._config.index_interval_bytes,
+            self.topic_partition,
+            self.config.index_interval_bytes,
             self._see_batch,
             self._unsynced,
             drops_cache=checkpoints.was_failing,
@@ -124,14 +147,15 @@ class LogLoader:
         log_start_offset = max(checkpoints.log_start_offset, segments[0].base_offset)
         if log_start_offset > tail.end_offset:
             tail = self._begin_anew(segments, log_start_offset)
+            recovery.to_sync.clear()
         state = self._state(segments, tail, log_start_offset)
-        return LoadedLog(state, recovery.scanned_bytes, cut, tuple(recovery.damaged))
+        return LoadedLog(state, recovery.scanned_bytes, cut, tuple(recovery.damaged), tuple(recovery.to_sync))
 
     def _state(self, segments: list[LogSegment], tail: SegmentTail, log_start_offset: int) -> LogState:
         end_offset = tail.end_offset
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
-        replay = ProducerReplay(self._disk, self._directory, self._sizes, self._now_ms)
+        replay = ProducerReplay(self._disk, self.directory, self._sizes, self._now_ms)
         snapshot_offset, producers = replay.load(segments, log_start_offset, end_offset)
         return LogState(
             segments,
@@ -145,24 +169,24 @@ class LogLoader:
 
     def _remove_leftovers(self) -> None:
         for name in [name for name in self._sizes if name.endswith(DELETED_SUFFIX)]:
-            self._disk.remove(f"{self._directory}/{name}")
+            self._disk.remove(f"{self.directory}/{name}")
             del self._sizes[name]
 
     def _read_epochs(self) -> bool:
         """Read the leader epochs; False if they must be found again in the batches."""
         if LEADER_EPOCH_CHECKPOINT in self._sizes:
             try:
-                self._epochs = read_leader_epochs(self._disk, f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
+                self._epochs = read_leader_epochs(self._disk, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}")
             except InvalidInputError as error:
-                logger.warning("%s: leader epochs are taken from the batches: %s", self._topic_partition, error)
+                logger.warning("%s: leader epochs are taken from the batches: %s", self.topic_partition, error)
                 return False
         return True
 
     def _list_segments(self, log_start_offset: int) -> list[LogSegment]:
         parsed = ((parse_offset_file_name(name), size) for name, size in self._sizes.items())
         found = sorted((name[0], size) for name, size in parsed if name is not None and name[1] == LOG_SUFFIX)
-        segments = [LogSegment(self._directory, base_offset, size) for base_offset, size in found]
-        return segments or [LogSegment(self._directory, log_start_offset)]
+        segments = [LogSegment(self.directory, base_offset, size) for base_offset, size in found]
+        return segments or [LogSegment(self.directory, log_start_offset)]
 
     def _has_indexes(self, segment: LogSegment) -> bool:
         index_size = self._sizes.get(offset_file_name(segment.base_offset, INDEX_SUFFIX), -1)
@@ -178,7 +202,16 @@ class LogLoader:
         for segment in segments:
             for suffix in SEGMENT_SUFFIXES:
                 self._disk.remove(segment.path(suffix))
-        segments[:] = [LogSegment(self._directory, log_start_offset)]
+        segments[:] = [LogSegment(self.directory, log_start_offset)]
         tail = read_tail(self._disk, segments[0])
         assert tail is not None, "an empty segment needs no recovery"
         return tail
+
+
+def make_durable(disk: Disk, loaded: Iterable[LoadedLog]) -> None:
+    """Sync what recovery found beyond the recovery points, or cut. BLOCKING. Raises OSError.
+
+    Until then a power cut may take it away, so nothing of it may be served, or counted as flushed. All files of all
+    logs together: the file system merges what waits for it at once.
+    """
+    map_in_threads(disk.sync_file, [path for found in loaded for path in found.to_sync])

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import LogIo as NativeLogIo
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk, StrPath
-from ottla.runtime.parallel import map_in_threads
+from ottla.runtime.parallel import map_in_threads, processor_count
 from ottla.runtime.rng import Rng, SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -30,7 +31,7 @@ from ottla.storage.log_checkpoints import LogCheckpoints
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.log_io import LogIo
-from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader
+from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
@@ -49,6 +50,8 @@ LOGS_PER_TURN: Final = 100
 WRITE_PROBE: Final = "write-probe"
 WRITE_PROBE_BYTES: Final = 1 << 20
 """What must find room before a directory that was full takes writes again."""
+LARGE_TO_CHECK_BYTES: Final = 1 << 20
+"""From here on the reading of a log outweighs the way to another thread, and what threads cost each other."""
 
 
 class LogManager:
@@ -134,7 +137,8 @@ class LogManager:
         self._checkpoints.read()
         if not directories:
             self._checkpoints.begin()
-        loaded = map_in_threads(self._load_log, directories)
+        loaded = self._load_logs(directories)
+        make_durable(self._disk, loaded)
         if self._directory.was_failing:
             self._directory.mark_sound()
         took_ms = self._clock.monotonic_ms() - begun_ms
@@ -237,6 +241,8 @@ class LogManager:
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
         async with self._files_change:
+            if offset >= log.log_end_offset:
+                return
             await self._checkpoints.truncate(log, offset, self._loader(log.topic_partition, log.directory, log.config))
 
     async def resume(self) -> None:
@@ -341,16 +347,24 @@ class LogManager:
                 found.append((name, topic_partition))
         return found
 
-    def _load_log(self, found_directory: tuple[str, TopicPartition]) -> LoadedLog:
-        name, topic_partition = found_directory
-        directory = f"{self.path}/{name}"
-        config = LogConfig()
-        checkpoints = self._checkpoints.of(topic_partition)
-        found = self._loader(topic_partition, directory, config).load(checkpoints)
+    def _load_logs(self, directories: Sequence[tuple[str, TopicPartition]]) -> list[LoadedLog]:
+        """Load one log after another, but side by side those of which much has to be checked."""
+        loaded, large = [], []
+        for name, topic_partition in directories:
+            loader = self._loader(topic_partition, f"{self.path}/{name}", LogConfig())
+            if loader.bytes_to_check(self._checkpoints.of(topic_partition)) < LARGE_TO_CHECK_BYTES:
+                loaded.append(self._load_log(loader))
+            else:
+                large.append(loader)
+        return loaded + map_in_threads(self._load_log, large, threads=processor_count(), items_per_task=1)
+
+    def _load_log(self, loader: LogLoader) -> LoadedLog:
+        name, directory = loader.topic_partition, loader.directory
+        found = loader.load(self._checkpoints.of(name))
         topic_id = self._read_topic_id(directory)
         if topic_id != UNKNOWN_TOPIC_ID and not self._directory.was_clean:
-            self._disk.sync_file(f"{directory}/{PARTITION_METADATA}")
-        self._logs[topic_partition] = Log(topic_partition, topic_id, directory, config, self._resources, found.state)
+            found = replace(found, to_sync=(*found.to_sync, f"{directory}/{PARTITION_METADATA}"))
+        self._logs[name] = Log(name, topic_id, directory, loader.config, self._resources, found.state)
         return found
 
     def _loader(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:

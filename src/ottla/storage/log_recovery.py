@@ -68,6 +68,7 @@ class LogRecovery:
         "_unsynced",
         "damaged",
         "scanned_bytes",
+        "to_sync",
     )
 
     def __init__(
@@ -96,12 +97,15 @@ class LogRecovery:
         self._drops_cache = drops_cache
         self.scanned_bytes = 0
         self.damaged: list[DamagedSegment] = []
+        self.to_sync: list[str] = []
 
     def recover(self, segments: list[LogSegment], recovery_point: int | None) -> CutTail | None:
         """Check `segments` from the recovery point on; those that go are removed from the list.
 
         Without a recovery point all of them are checked, and offsets may be missing between two, as after compaction.
-        Indexes of what was checked are made anew where they differ; records are made durable.
+        Indexes of what was checked are made anew where they differ. Records that were found beyond the recovery point
+        may be in the page cache only, as may a cut: `to_sync` names their files, for the caller to sync before anybody
+        hears of them. A power cut before that leaves a log that is recovered again.
         """
         point = segments[0].base_offset if recovery_point is None else recovery_point
         first = max((i for i, segment in enumerate(segments) if segment.base_offset <= point), default=0)
@@ -180,7 +184,7 @@ class LogRecovery:
             self._disk.truncate(segment.log_path, walk.position)
             segment.size = walk.position
         if cut_bytes or walk.end_offset > point:
-            self._disk.sync_file(segment.log_path)
+            self.to_sync.append(segment.log_path)
         indexer.complete()
         self._write_indexes(segment, indexer, is_closed=not is_newest)
         return walk.end_offset, cut_bytes, walk.reason
@@ -225,12 +229,18 @@ class LogRecovery:
             (TIME_INDEX_SUFFIX, indexer.time_index.to_bytes()),
         ):
             path = segment.path(suffix)
-            if not self._disk.exists(path) or self._disk.read_bytes(path) != content:
+            if self._content(path) != content:
                 if is_closed:
                     self._disk.write_atomic(path, content)
                 else:
                     self._disk.write(path, content)
                     self._unsynced.add(path)
+
+    def _content(self, path: str) -> bytes | None:
+        try:
+            return self._disk.read_bytes(path)
+        except FileNotFoundError:
+            return None
 
 
 def _new_indexer(segment: LogSegment) -> SegmentIndexer:

@@ -111,3 +111,29 @@ def test_space_is_what_the_file_system_says(tmp_path: Path):
     total, usable = disk.space(tmp_path)
     assert total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
     assert 0 < usable <= total
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 200_000])
+def test_a_file_is_read_whole_whatever_its_size(tmp_path: Path, size: int):
+    content = os.urandom(size)
+    disk.write(tmp_path / "f", content)
+    assert disk.read_bytes(tmp_path / "f") == content
+
+
+@pytest.mark.parametrize("content", [b"", b"ab", b"abcdef", b"abcdefgh"])
+def test_a_write_replaces_everything_that_was_there(tmp_path: Path, content: bytes):
+    disk.write(tmp_path / "f", b"123456")
+    disk.write(tmp_path / "f", content)
+    assert (tmp_path / "f").read_bytes() == content
+
+
+def test_what_cannot_be_looked_at_is_not_taken_for_missing(tmp_path: Path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    (tmp_path / "file").write_bytes(b"")
+    assert not disk.exists(tmp_path / "nothing")
+    assert not disk.exists(tmp_path / "file" / "below")
+    assert not disk.is_dir(tmp_path / "file")
+    for look in (disk.exists, disk.is_dir):
+        with pytest.raises(OSError):
+            look(loop)

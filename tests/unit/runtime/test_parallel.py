@@ -24,6 +24,25 @@ def test_many_items_wait_together():
     assert len(map_in_threads(wait_for_the_others, range(16 * THREADS_MAX))) == 16 * THREADS_MAX
 
 
+def test_so_many_threads_as_are_asked_for_take_an_item_each():
+    meeting = threading.Barrier(3, timeout=30)
+    assert (
+        len(
+            set(
+                map_in_threads(
+                    lambda _: (meeting.wait(), threading.get_ident())[1], range(3), threads=3, items_per_task=1
+                )
+            )
+        )
+        == 3
+    )
+
+
+def test_with_one_thread_that_is_the_callers():
+    idents = map_in_threads(lambda _: threading.get_ident(), range(100), threads=1)
+    assert set(idents) == {threading.get_ident()}
+
+
 def test_a_failure_reaches_the_caller():
     def fail(item: int) -> int:
         if item == 500:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.disk import StrPath
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_checkpoint import format_checkpoint
 from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, opened
-from tests.unit.storage.watched_disk import WatchedDisk
+from tests.unit.storage.watched_disk import SyncedFiles, WatchedDisk
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300)
 BATCHES = 400
@@ -72,22 +71,6 @@ async def test_a_newest_segment_without_an_index_can_be_loaded(tmp_path: Path, s
         assert log.read(BATCHES - 1, 1, max_offset=BATCHES).total_bytes > 0
 
 
-class SyncedFiles(WatchedDisk):
-    """Also remembers which files were synced, in their order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.synced: list[str] = []
-
-    def sync_file(self, path: StrPath) -> None:
-        super().sync_file(path)
-        self.synced.append(Path(path).name)
-
-    def write_atomic(self, path: StrPath, data: bytes) -> None:
-        super().write_atomic(path, data)
-        self.synced.append(Path(path).name)
-
-
 async def test_indexes_made_again_are_durable_before_the_directory_counts_as_clean(tmp_path: Path):
     path = await written(tmp_path, is_killed=True)
     for suffix in (".index", ".timeindex"):
@@ -97,5 +80,5 @@ async def test_indexes_made_again_are_durable_before_the_directory_counts_as_cle
     async with opened(path, disk=disk):
         begun_with = len(disk.synced)
     closing = disk.synced[begun_with:]
-    marker = closing.index(".kafka_cleanshutdown")
-    assert {newest.with_suffix(".index").name, newest.with_suffix(".timeindex").name} <= set(closing[:marker])
+    marker = closing.index(path / ".kafka_cleanshutdown")
+    assert {newest.with_suffix(".index"), newest.with_suffix(".timeindex")} <= set(closing[:marker])

@@ -309,6 +309,16 @@ async def test_truncating_cuts_at_the_batch_and_the_log_goes_on(tmp_path: Path):
         assert (log.log_end_offset, log.size) == (0, 0)
 
 
+async def test_truncating_at_the_end_takes_nothing(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+        directory.append(log, batch(2))
+        for offset in (2, 100):
+            await directory.manager.truncate_log(log, offset)
+            assert log.log_end_offset == 2
+        assert directory.append(log, batch(1)).first_offset == 2
+
+
 async def test_timestamps_are_found_over_segments_and_only_among_what_is_written(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log(SMALL)

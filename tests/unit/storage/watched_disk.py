@@ -1,4 +1,4 @@
-"""A disk that remembers how much of each file was read."""
+"""Disks that remember how much of each file was read, and which files were synced."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,3 +27,19 @@ class WatchedDisk(OsDisk):
         data = super().pread(fd, count, position)
         self.bytes_read[self._names[fd]] += len(data)
         return data
+
+
+class SyncedFiles(WatchedDisk):
+    """Also remembers which files were synced, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[Path] = []
+
+    def sync_file(self, path: StrPath) -> None:
+        super().sync_file(path)
+        self.synced.append(Path(path))
+
+    def write_atomic(self, path: StrPath, data: bytes) -> None:
+        super().write_atomic(path, data)
+        self.synced.append(Path(path))
