@@ -158,15 +158,18 @@ class OsDisk:
             return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
 
     def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
-        directory = Path(path)
-        missing = []
-        while not directory.is_dir():
-            missing.append(directory)
-            directory = directory.parent
-        for child in reversed(missing):
-            child.mkdir(exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            directory = Path(path)
+            self.make_dir(directory.parent, durable=durable)
+            self.make_dir(directory, durable=durable)
+        except FileExistsError:
+            if not self.is_dir(path):
+                raise
+        else:
             if durable:
-                self.sync_dir(child.parent)
+                self.sync_dir(Path(path).parent)
 
     def rename(self, old: StrPath, new: StrPath, *, durable: bool = True) -> None:
         source, target = Path(old), Path(new)

@@ -169,7 +169,7 @@ class LogCheckpoints:
 
     def _write_final_snapshots(self, logs: Sequence[Log]) -> None:
         for log in logs:
-            if log.snapshots.newest_offset != log.log_end_offset:
+            if not _is_new(log) and log.snapshots.newest_offset != log.log_end_offset:
                 self._resources.disk.write(log.snapshots.path(log.log_end_offset), log.producers.snapshot())
 
     def _truncate(self, log: Log, segments: list[LogSegment], offset: int, loader: LogLoader) -> LogState:
@@ -204,3 +204,8 @@ class LogCheckpoints:
         if points is not None and points.get(topic_partition, 0) > offset:
             self._recovery_points = {**points, topic_partition: offset}
             self._directory.recovery_points.write(self._recovery_points)
+
+
+def _is_new(log: Log) -> bool:
+    """Whether a log holds nothing and remembers nobody: a start without its snapshot finds the same."""
+    return log.log_end_offset == log.log_start_offset and not len(log.producers) and log.snapshots.newest_offset < 0

@@ -183,8 +183,9 @@ class LogLoader:
         return True
 
     def _list_segments(self, log_start_offset: int) -> list[LogSegment]:
-        parsed = ((parse_offset_file_name(name), size) for name, size in self._sizes.items())
-        found = sorted((name[0], size) for name, size in parsed if name is not None and name[1] == LOG_SUFFIX)
+        logs = [name for name in self._sizes if name.endswith(LOG_SUFFIX)]
+        parsed = ((parse_offset_file_name(name), self._sizes[name]) for name in logs)
+        found = sorted((key[0], size) for key, size in parsed if key is not None)
         segments = [LogSegment(self.directory, base_offset, size) for base_offset, size in found]
         return segments or [LogSegment(self.directory, log_start_offset)]
 

@@ -48,8 +48,8 @@ class ProducerReplay:
 
     def _newest_snapshot(self, end_offset: int) -> tuple[int, list[ProducerState]]:
         """The newest whole snapshot not beyond the log end; those that are beyond it or broken are removed."""
-        parsed = ((name, parse_offset_file_name(name)) for name in self._sizes)
-        snapshots = [(key[0], name) for name, key in parsed if key is not None and key[1] == SNAPSHOT_SUFFIX]
+        parsed = ((name, parse_offset_file_name(name)) for name in self._sizes if name.endswith(SNAPSHOT_SUFFIX))
+        snapshots = [(key[0], name) for name, key in parsed if key is not None]
         for offset, name in sorted(snapshots, reverse=True):
             path = f"{self._directory}/{name}"
             try:

@@ -60,8 +60,26 @@ def test_make_dir_makes_parents_and_accepts_what_exists(tmp_path: Path):
     assert (tmp_path / "a" / "b").is_dir()
 
 
+def test_make_dir_takes_the_working_directory_for_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    disk.make_dir("")
+    disk.make_dir("a/b/")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_every_directory_that_is_made_is_synced_into_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[str] = []
+    monkeypatch.setattr(OsDisk, "sync_dir", lambda _self, path: synced.append(str(path)))
+    disk.make_dir(tmp_path / "a" / "b")
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+    disk.make_dir(tmp_path / "c" / "d", durable=False)
+    assert len(synced) == 2
+
+
 def test_make_dir_refuses_a_file_in_its_place(tmp_path: Path):
     (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(OSError):
+        disk.make_dir(tmp_path / "a")
     with pytest.raises(OSError):
         disk.make_dir(tmp_path / "a" / "b")
 

@@ -252,6 +252,21 @@ async def test_much_traffic_leaves_a_snapshot_and_old_ones_go(tmp_path: Path):
         assert offsets == taken[-2:]
 
 
+async def test_an_empty_log_leaves_no_snapshot_unless_it_remembers_a_producer(tmp_path: Path):
+    empty, emptied = TopicPartition("empty", 0), TopicPartition("emptied", 0)
+    async with opened(tmp_path) as directory:
+        await directory.log(SMALL, empty)
+        log = await directory.log(SMALL, emptied)
+        await directory.append_all(log, [batch(2, producer_id=7, epoch=0, sequence=0)])
+        log.delete_records_before(2)
+    assert files_of(tmp_path / str(empty), ".snapshot") == []
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL, emptied)
+        assert log.log_start_offset == log.log_end_offset == 2
+        assert directory.append(log, batch(2, producer_id=7, epoch=0, sequence=0)).duplicate
+        assert (await directory.log(SMALL, empty)).log_end_offset == 0
+
+
 async def test_a_closed_log_takes_nothing_and_promises_nothing(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log()
