@@ -1,9 +1,13 @@
 """What a start reads of the logs: next to nothing, whatever they hold."""
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.disk import StrPath
+from ottla.storage import log_manager
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_checkpoint import format_checkpoint
 from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, opened
@@ -82,3 +86,55 @@ async def test_indexes_made_again_are_durable_before_the_directory_counts_as_cle
     closing = disk.synced[begun_with:]
     marker = closing.index(path / ".kafka_cleanshutdown")
     assert {newest.with_suffix(".index"), newest.with_suffix(".timeindex")} <= set(closing[:marker])
+
+
+LARGE_LOGS = [TopicPartition("large", number) for number in range(2)]
+SMALL_LOGS = [TopicPartition("small", number) for number in range(40)]
+
+
+class LoadingThreads(WatchedDisk):
+    """Remembers which thread listed which directory; those that read a large log wait for each other once."""
+
+    def __init__(self, large: int) -> None:
+        super().__init__()
+        self.by_directory: dict[str, int] = {}
+        self._meeting = threading.Barrier(large, timeout=30)
+        self._met: set[str] = set()
+
+    def read_bytes(self, path: StrPath) -> bytes:
+        name = Path(path).parent.name
+        self.by_directory[name] = threading.get_ident()
+        if name.startswith("large") and name not in self._met:
+            self._met.add(name)
+            self._meeting.wait()  # breaks after its time-out when they are read one after the other
+        return super().read_bytes(path)
+
+
+async def many_logs(path: Path) -> Path:
+    """A directory as it is when its broker is killed before a checkpoint."""
+    async with opened(path / "data") as directory:
+        for name in (*SMALL_LOGS, *LARGE_LOGS):
+            log = await directory.log(CONFIG if name in SMALL_LOGS else LogConfig(), name)
+            value = b"x" * (100 if name in SMALL_LOGS else log_manager.LARGE_TO_CHECK_BYTES // 2)
+            await directory.append_all(log, [batch(1, value=value) for _ in range(2)])
+        return copy_as_after_a_kill(path / "data")
+
+
+async def test_logs_with_much_to_check_are_read_side_by_side_and_others_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(log_manager, "processor_count", lambda: len(LARGE_LOGS))
+    path = await many_logs(tmp_path)
+    disk = LoadingThreads(len(LARGE_LOGS))
+    async with opened(path, disk=disk) as directory:
+        assert {disk.by_directory[str(name)] for name in SMALL_LOGS} == {threading.get_ident()}
+        assert len({disk.by_directory[str(name)] for name in LARGE_LOGS}) == len(LARGE_LOGS)
+        assert {directory.manager.log(name).log_end_offset for name in (*LARGE_LOGS, *SMALL_LOGS)} == {2}
+
+
+async def test_after_a_clean_stop_all_logs_are_loaded_by_the_thread_that_asks(tmp_path: Path):
+    await many_logs(tmp_path)
+    disk = LoadingThreads(1)
+    async with opened(tmp_path / "data", disk=disk):
+        assert set(disk.by_directory.values()) == {threading.get_ident()}
+        assert {str(name) for name in (*LARGE_LOGS, *SMALL_LOGS)} <= set(disk.by_directory)
