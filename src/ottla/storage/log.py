@@ -215,18 +215,27 @@ class Log:
                     self.advance(SYNC, LogEnd(end_offset, 0))
 
         self.take_snapshot()
+        self._make_identity_durable()
         self._appender.close(Signal(on_synced))
         segment = LogSegment(self.directory, end_offset)
         self._segments.append(segment)
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms)
 
     def _make_identity_durable(self) -> None:
-        """Have the thread sync the file before it reports the first records as synced: files go by their handles."""
+        """Have the thread sync the file with the topic id before it reports the first records as synced.
+
+        It goes by the handles of files, so one that is open already gets another, after that of this file.
+        """
+        if self._identity_is_durable:
+            return
+        was_open = self._appender.let_go_of_files()
         writer = self._resources.writer
         handle = writer.create(f"{self.directory}/{PARTITION_METADATA}")
         writer.append(handle, 0, format_partition_metadata(self.topic_id), None, SYNC)
         writer.close_handle(handle)
         self._identity_is_durable = True
+        if was_open:
+            self._appender.open(self.config)
 
     def take_snapshot(self) -> None:
         """Write down the producers as they are now, so that a later start need not find them in the log."""
@@ -343,6 +352,8 @@ class Log:
         """Make everything appended so far durable. Raises ApiError KAFKA_STORAGE_ERROR."""
         self._require_writable()
         end = LogEnd(self.log_end_offset, self._segments.newest.size)
+        if self._appender.is_open:
+            self._make_identity_durable()
         await self._until(self._appender.sync)
         if self._segments.flushed.offset < end.offset:
             self.advance(SYNC, end)
@@ -350,6 +361,8 @@ class Log:
     async def close(self) -> None:
         """Write and sync everything and let go of the files. Appends are refused from now on; reads go on."""
         self._closed = True
+        if self._appender.is_open:
+            self._make_identity_durable()
         await self._until(self._appender.close)
 
     async def abandon(self) -> None:

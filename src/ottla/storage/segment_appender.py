@@ -143,6 +143,13 @@ class SegmentAppender:
         self._writer.sync(self._time_index_handle, token)
         self._close_handles(None)
 
+    def let_go_of_files(self) -> bool:
+        """Close the handles; whether there were any. What was appended by them is written before that."""
+        was_open = self.is_open
+        if was_open:
+            self._close_handles(None)
+        return was_open
+
     def abandon(self, token: Completion) -> None:
         """Let go of the files; `token` completes as CLOSED when the thread will not touch them again."""
         if self._log_handle:

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.log_config import LogConfig
+from ottla.storage.partition_metadata import format_partition_metadata
 from tests.unit.storage.data_directory import ORDERS, TOPIC_ID, batch, batches_in, bytes_of, opened
 from tests.unit.storage.lossy_log_io import LossyLogIo
 
@@ -84,3 +86,35 @@ def test_what_was_synced_survives_a_power_cut_at_any_moment(
 
     asyncio.run(work())
     asyncio.run(look())
+
+
+@pytest.mark.parametrize("how", ["append", "flush", "roll", "close"])
+@pytest.mark.parametrize("steps", range(1, 16))
+def test_the_name_of_the_topic_is_on_disk_before_anything_is_said_to_be(tmp_path: Path, how: str, steps: int):
+    """Also when the first records were only written, and their file is open for longer than that of the name."""
+    io = LossyLogIo(steps)
+    image = tmp_path / "after"
+    image.mkdir()
+
+    async def work() -> int:
+        with_power = opened(tmp_path / "before", log_io=lambda: io, clean=False)
+        directory = await with_power.__aenter__()
+        log = await directory.log(LogConfig(segment_bytes=400))
+        directory.append(log, batch(1), sync=False)
+        await asyncio.sleep(0)
+        closing = None
+        if how in ("append", "roll"):
+            directory.append(log, batch(1, value=bytes(300 if how == "roll" else 1)), sync=how == "append")
+        else:
+            closing = asyncio.ensure_future(log.flush() if how == "flush" else log.close())
+        for _ in range(6):
+            await asyncio.sleep(0)
+        flushed = log.flushed_end_offset
+        io.crash_image(image, lambda: False, lambda size: size)
+        if closing is not None:
+            closing.cancel()
+        await with_power.__aexit__(None, None, None)
+        return flushed
+
+    if asyncio.run(work()):
+        assert (image / PARTITION_METADATA).read_bytes() == format_partition_metadata(TOPIC_ID)
