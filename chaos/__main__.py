@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chaos.bit_flip import PLACES, bit_flip
 from chaos.chapter import Round
 from chaos.crash_run import run_kills, run_power_cuts
-from chaos.disk_trouble import failing_disk, full_disk, read_only_disk
+from chaos.disk_trouble import failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.faulty_disk import CompilerError
 from chaos.loop_image import LoopImageError
 from chaos.read_errors import unreadable_disk
@@ -80,6 +80,7 @@ def _scenarios(root: Path, wanted: tuple[str, ...]) -> list[tuple[str, Callable[
         found += [
             ("full disk", lambda: full_disk(root)),
             ("read-only disk", lambda: read_only_disk(root)),
+            ("file system turned read-only", lambda: remounted_disk(root)),
             ("EIO from write", lambda: failing_disk(root, "write")),
             ("EIO from sync", lambda: failing_disk(root, "sync")),
             ("EIO from read", lambda: unreadable_disk(root)),

@@ -43,6 +43,26 @@ def read_only_disk(root: Path, trouble_s: float = 3) -> TroubleOutcome:
     return outcome
 
 
+def remounted_disk(root: Path, trouble_s: float = 3) -> TroubleOutcome:
+    """The file system turns itself read-only; its journal is gone, so it is mounted anew and the broker started again.
+
+    Needs an image. Raises LoopImageError where there is none.
+    """
+    outcome = TroubleOutcome("file system turned read-only")
+    image = LoopImage(root / "remounted", IMAGE_MB)
+    with image, stage(outcome, image.mount_point / "remounted-data", root) as at_work:
+        image.turn_read_only()
+        at_work.wait_for_line("data directory")
+        _look_while_refused(at_work, trouble_s)
+        outcome.facts["lines in the log"] = len(at_work.log_lines("data directory"))
+        at_work.broker.kill()
+        image.mount_again()
+        at_work.broker.start()
+        outcome.facts["seconds from the restart to the next write"] = round(at_work.wait_for_writes(), 2)
+        at_work.settle()
+    return outcome
+
+
 def failing_disk(root: Path, call: str, trouble_s: float = 1.5) -> TroubleOutcome:
     """`call`, write or sync, fails once with EIO: writes stay refused until a restart. Raises CompilerError."""
     outcome = TroubleOutcome(f"EIO from {call}")

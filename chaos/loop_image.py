@@ -60,13 +60,26 @@ class LoopImage:
         finally:
             os.close(fd)
 
+    def turn_read_only(self) -> None:
+        """The file system finds an error in itself: from now on writes fail with EROFS, until it is mounted again."""
+        trigger = Path("/sys/fs/ext4") / self._device() / "trigger_fs_error"
+        try:
+            trigger.write_text("1")
+        except OSError as error:
+            raise LoopImageError(f"{trigger}: {error.strerror}") from error
+
     def mount_again(self) -> None:
         """As after a boot: the page cache is forgotten and the journal replayed."""
         _run("umount", str(self.mount_point))
         self._mount()
 
     def _mount(self) -> None:
-        _run("mount", "-o", "loop", str(self._image), str(self.mount_point))
+        _run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.mount_point))
+
+    def _device(self) -> str:
+        """The name of the loop device."""
+        device = self.mount_point.stat().st_dev
+        return Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").readlink().name
 
 
 def _run(*command: str) -> None:
