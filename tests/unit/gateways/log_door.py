@@ -38,6 +38,8 @@ class LogDoor:
         self.clock = SystemClock()
         self.rng = SeededRng(0)
         self.moved: list[Partition] = []
+        self.gateway = SimpleNamespace(looked_up_count=0)
+        self.failures: list[Exception] = []
 
     async def open(self) -> LogDoor:
         loop = asyncio.get_running_loop()
@@ -105,11 +107,11 @@ class LogDoor:
         return api.handle(ctx, type(request).decode(version, request.encode(version))), ctx
 
     def _context(self, version: int) -> SimpleNamespace:
-        gateway = SimpleNamespace(fetch_sessions=self.fetch_sessions)
+        self.gateway.fetch_sessions = self.fetch_sessions
         return SimpleNamespace(
             api_version=version,
             broker=self,
-            kafka_connection=SimpleNamespace(gateway=gateway, waiting_fetches=set()),
+            kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set(), fail=self.failures.append),
             connection=SimpleNamespace(is_closed=False),
             note_refusal=lambda *_refusal: None,
         )

@@ -73,19 +73,37 @@ def slow_disk(monkeypatch) -> Iterator[Event]:
     disk_is_done.set()
 
 
+async def until_nothing_is_looked_up(door) -> None:
+    async with asyncio.timeout(20):
+        while door.tasks:  # noqa: ASYNC110 (nothing says when a task is gone)
+            await asyncio.sleep(0)
+    assert door.gateway.looked_up_count == 0
+
+
 async def test_who_waits_for_the_disk_keeps_nobody_else_waiting(log_door, slow_disk) -> None:
     partition = await log_door.partition()
     await log_door.append(partition, 2)
     await log_door.append(partition, 1)
     answers = []
-    handling, _ = log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, answers)
-    reading = asyncio.create_task(handling)
+    assert log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, answers)[0] is None
     assert len(told(log_door.fetch(FETCH, plain_fetch(2), ANY_VERSION))) == 1
-    assert answers == []
+    assert (answers, log_door.gateway.looked_up_count) == ([], 1)
     slow_disk.set()
-    await reading
+    await until_nothing_is_looked_up(log_door)
     ((_, error, size),) = told(answers[0])
     assert (error, size) == (0, partition.log.size)
+
+
+async def test_a_session_goes_on_after_its_client_waited_for_the_disk(session_door, slow_disk) -> None:
+    partition = await session_door.partition()
+    await session_door.append(partition, 2)
+    slow_disk.set()
+    answers = []
+    session_door.begin_fetch(FETCH, session_fetch(0, 0, (0, 0)), ANY_VERSION, answers)
+    await until_nothing_is_looked_up(session_door)
+    session_door.begin_fetch(FETCH, session_fetch(answers[0].session_id, 1), ANY_VERSION, answers)
+    await until_nothing_is_looked_up(session_door)
+    assert [told(answer) for answer in answers] == [[(0, 0, partition.log.size)]] * 2
 
 
 async def test_a_fetch_that_waited_for_the_disk_leaves_nothing_behind_when_its_client_is_gone(
@@ -94,13 +112,38 @@ async def test_a_fetch_that_waited_for_the_disk_leaves_nothing_behind_when_its_c
     partition = await log_door.partition()
     await log_door.append(partition, 2)
     answers = []
-    handling, ctx = log_door.begin_fetch(FETCH, plain_fetch(0, max_wait_ms=100_000), ANY_VERSION, answers)
-    reading = asyncio.create_task(handling)
-    await asyncio.sleep(0)
+    _, ctx = log_door.begin_fetch(FETCH, plain_fetch(0, max_wait_ms=100_000), ANY_VERSION, answers)
     ctx.connection.is_closed = True
     slow_disk.set()
-    await reading
+    await until_nothing_is_looked_up(log_door)
     assert (answers, ctx.kafka_connection.waiting_fetches, log_door.fetch_purgatory.delayed_count) == ([], set(), 0)
+
+
+async def test_a_fetch_that_fails_after_it_waited_closes_its_connection(log_door, slow_disk, monkeypatch) -> None:
+    partition = await log_door.partition()
+    await log_door.append(partition, 2)
+
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr("ottla.gateways.kafka.api_01_fetch.fetch", broken)
+    log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, [])
+    slow_disk.set()
+    await until_nothing_is_looked_up(log_door)
+    assert [str(error) for error in log_door.failures] == ["a mistake"]
+
+
+async def test_there_is_a_limit_to_what_waits_for_the_disk(log_door, slow_disk, monkeypatch) -> None:
+    monkeypatch.setattr("ottla.gateways.kafka.api_01_fetch.LOOKED_UP_MAX", 1)
+    partition = await log_door.partition()
+    await log_door.append(partition, 2)
+    waiting, at_once = [], []
+    log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, waiting)
+    log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, at_once)
+    assert (len(waiting), len(at_once)) == (0, 1)
+    slow_disk.set()
+    await until_nothing_is_looked_up(log_door)
+    assert len(waiting) == 1
 
 
 def session_fetch(session_id: int, epoch: int, *offsets: tuple[int, int], min_bytes: int = 0) -> FetchRequest:

@@ -5,7 +5,7 @@ diverging epoch (KIP-595); 13 topic ids (KIP-516); 15 replica state (KIP-903); 1
 directory (KIP-853); 18 high watermark of the replica (KIP-1166).
 """
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 from uuid import UUID
@@ -53,10 +53,13 @@ WAITING_FETCHES_MAX: Final = 8
 """Fetches of one connection that wait for records; more are answered with what there is. Each looks at a partition
 whenever that has news. Clients send one at a time."""
 
+LOOKED_UP_MAX: Final = 250_000
+"""Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
+
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Coroutine[None, None, None] | None:
+def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     """Read from partitions, now or when there is enough; what lies on a disk only is looked up by a task."""
     if max(request.replica_id, request.replica_state.replica_id) >= 0:
         # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
@@ -81,18 +84,28 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Corout
     def respond(reads: list[PartitionRead]) -> None:
         ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
 
-    if look_ups := look_ups_of(targets):
-        return _read_after(ctx, look_ups, targets, limits, respond)
-    _read(ctx, targets, limits, respond)
+    gateway = ctx.kafka_connection.gateway
+    look_ups = look_ups_of(targets)
+    if look_ups and gateway.looked_up_count + len(targets) <= LOOKED_UP_MAX:
+        gateway.looked_up_count += len(targets)
+        # Not by returning a coroutine: who returns one may be called again, and the session has moved on.
+        ctx.broker.tasks.spawn(_read_after(ctx, look_ups, targets, limits, respond), "kafka-fetch")
+    else:
+        _read(ctx, targets, limits, respond)
     return None
 
 
 async def _read_after(
     ctx: RequestContext, look_ups: Sequence[LookUp], targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched
 ) -> None:
-    await ctx.broker.tasks.in_thread(do_all, look_ups)
-    if not ctx.connection.is_closed:
-        _read(ctx, targets, limits, respond)
+    try:
+        await ctx.broker.tasks.in_thread(do_all, look_ups)
+        if not ctx.connection.is_closed:
+            _read(ctx, targets, limits, respond)
+    except Exception as error:
+        ctx.kafka_connection.fail(error)
+    finally:
+        ctx.kafka_connection.gateway.looked_up_count -= len(targets)
 
 
 def _read(ctx: RequestContext, targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched) -> None:

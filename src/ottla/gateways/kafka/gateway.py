@@ -36,6 +36,8 @@ class KafkaGateway:
         self.apis = apis
         self.fetch_sessions = fetch_sessions
         self.task_gate = TaskGate()
+        self.looked_up_count = 0
+        """Partitions of fetches whose look-ups wait for the disk."""
         self.served_versions = tuple(
             ServedVersions(
                 api_key=row.key,
@@ -134,7 +136,7 @@ class KafkaConnection:
             if not self._is_closed:
                 handled = self._handle(frame, lease, slot)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         if handled is None:
             self._finish(len(frame), lease)
         else:
@@ -153,7 +155,7 @@ class KafkaConnection:
             if response is not None:
                 ctx.respond(response)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         finally:
             self._finish(size, lease)
 
@@ -169,11 +171,12 @@ class KafkaConnection:
             try:
                 self.on_frame(frame, lease, slot)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
             finally:
                 lease.release()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """A request could not be handled to its end: say why in the log, and close the connection."""
         if isinstance(error, InvalidInputError):
             self.connection.close(str(error))
             return
