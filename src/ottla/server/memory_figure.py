@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.gateways.kafka import fetch_session
+from ottla.gateways.kafka.gateway import LOOKED_UP_MAX
 from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
 from ottla.model.broker_settings import BrokerSettings
 from ottla.network.config import NetworkConfig
@@ -50,6 +51,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
     """The parts; their sum is the figure."""
     request_max = config.socket_request_max_bytes
     partitions = settings.integer("partitions.per.broker.max")
+    waiting = fetch_watches_max + LOOKED_UP_MAX
     return [
         MemoryPart("the process", PROCESS_BYTES, "fixed"),
         MemoryPart("indexes of closed segments", INDEX_BYTES_MAX, "fixed"),
@@ -63,7 +65,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             f"max.connections={config.max_connections}",
         ),
         MemoryPart("responses not read yet", config.out_bytes_hard_max, "closed beyond"),
-        MemoryPart("fetches that wait", fetch_watches_max * WATCH_BYTES, f"{fetch_watches_max:,} partitions"),
+        MemoryPart("fetches that wait", waiting * WATCH_BYTES, f"{waiting:,} partitions"),
         MemoryPart(
             "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"
         ),

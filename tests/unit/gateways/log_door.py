@@ -38,7 +38,7 @@ class LogDoor:
         self.clock = SystemClock()
         self.rng = SeededRng(0)
         self.moved: list[Partition] = []
-        self.gateway = SimpleNamespace(looked_up_count=0)
+        self.gateway = SimpleNamespace(looked_up_count=0, looked_up_max=100)
         self.failures: list[Exception] = []
 
     async def open(self) -> LogDoor:

@@ -133,8 +133,8 @@ async def test_a_fetch_that_fails_after_it_waited_closes_its_connection(log_door
     assert [str(error) for error in log_door.failures] == ["a mistake"]
 
 
-async def test_there_is_a_limit_to_what_waits_for_the_disk(log_door, slow_disk, monkeypatch) -> None:
-    monkeypatch.setattr("ottla.gateways.kafka.api_01_fetch.LOOKED_UP_MAX", 1)
+async def test_there_is_a_limit_to_what_waits_for_the_disk(log_door, slow_disk) -> None:
+    log_door.gateway.looked_up_max = 1
     partition = await log_door.partition()
     await log_door.append(partition, 2)
     waiting, at_once = [], []

@@ -53,9 +53,6 @@ WAITING_FETCHES_MAX: Final = 8
 """Fetches of one connection that wait for records; more are answered with what there is. Each looks at a partition
 whenever that has news. Clients send one at a time."""
 
-LOOKED_UP_MAX: Final = 250_000
-"""Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
-
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -86,7 +83,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
 
     gateway = ctx.kafka_connection.gateway
     look_ups = look_ups_of(targets)
-    if look_ups and gateway.looked_up_count + len(targets) <= LOOKED_UP_MAX:
+    if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
         # Not by returning a coroutine: who returns one may be called again, and the session has moved on.
         ctx.broker.tasks.spawn(_read_after(ctx, look_ups, targets, limits, respond), "kafka-fetch")

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Coroutine
 from types import CoroutineType
-from typing import Any
+from typing import Any, Final
 
 from ottla.broker.broker import Broker
 from ottla.gateways.kafka.api_table import ApiTable
@@ -24,6 +24,9 @@ from ottla.runtime.purgatory import DelayedOperation
 
 _log = logging.getLogger(__name__)
 
+LOOKED_UP_MAX: Final = 25_000
+"""Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
+
 
 class KafkaGateway:
     """What all connections of the Kafka door share."""
@@ -38,6 +41,7 @@ class KafkaGateway:
         self.task_gate = TaskGate()
         self.looked_up_count = 0
         """Partitions of fetches whose look-ups wait for the disk."""
+        self.looked_up_max = LOOKED_UP_MAX
         self.served_versions = tuple(
             ServedVersions(
                 api_key=row.key,
