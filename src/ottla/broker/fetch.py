@@ -15,7 +15,7 @@ from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.partition import Partition
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
-from ottla.storage.log_segments import LookUp
+from ottla.storage.log_segment import LookUp
 
 
 @dataclass(frozen=True, slots=True)

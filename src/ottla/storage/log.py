@@ -27,8 +27,8 @@ from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.log_io import SYNC, WRITTEN
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
-from ottla.storage.log_segment import LogSegment
-from ottla.storage.log_segments import LogEnd, LogSegments, LookUp
+from ottla.storage.log_segment import LogSegment, LookUp
+from ottla.storage.log_segments import LogEnd, LogSegments
 from ottla.storage.log_state import LogState
 from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.pending_append import OnFree, OnStage, PendingAppend, Signal, completion

@@ -6,10 +6,12 @@
 .timeindex  (1700000000123, 41)             (1700000000345, 232) ...  greatest timestamp so far and the offset it had
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ottla.network.file_transfer import is_in_page_cache
-from ottla.storage.batch_scan import scan_batches
+from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -24,6 +26,8 @@ from ottla.storage.time_index import TimeIndex, TimestampOffset
 
 _SCANNED_BYTES: Final = 16 * 1024
 """What a look-up reads of a segment, mostly: an index entry comes every 4 KiB, unless it is set otherwise."""
+
+LookUp = Callable[[], None]
 
 
 class LogSegment:
@@ -81,17 +85,31 @@ class LogSegment:
             return self._time_index
         return indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
 
-    def is_at_hand(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> bool:
-        """Whether `find_batch` will probably not wait for the disk."""
+    def look_up(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> LookUp | None:
+        """What `find_batch` would have to wait for the disk for, to be called in a thread; None when it need not.
+
+        Nothing that changes while the segment grows is touched in that thread. What is wrong there, `find_batch` says.
+        """
         if self.recent is not None and self.recent.containing(offset) is not None:
-            return True
-        if self._offset_index is None and not indexes.is_kept(self.path(INDEX_SUFFIX)):
-            return False
-        file = files.find(self.log_path)
-        if file is None:
-            return False
-        start = self.offset_index(indexes).lookup(offset).position
-        return start >= end or is_in_page_cache(file.fd, start, min(_SCANNED_BYTES, end - start))
+            return None
+        path = self.path(INDEX_SUFFIX)
+        start: int | None = None
+        if self._offset_index is not None or indexes.is_kept(path):
+            start = self.offset_index(indexes).lookup(offset).position
+            file = files.find(self.log_path)
+            if file is not None and (
+                start >= end or is_in_page_cache(file.fd, start, min(_SCANNED_BYTES, end - start))
+            ):
+                return None
+
+        def read() -> None:
+            with suppress(OSError, CorruptSegmentError):
+                at = start
+                if at is None:
+                    at = indexes.offset_index(path, self.base_offset, end).lookup(offset).position
+                any(batch.last_offset >= offset for batch in scan_batches(files.get(self.log_path), at, end))
+
+        return read
 
     def find_batch(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`, among those before position `end`."""

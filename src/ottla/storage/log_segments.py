@@ -7,18 +7,14 @@ base offsets   0        368769      737337
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.network.file_slice import FileSlice
-from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
-from ottla.storage.log_segment import LogSegment
+from ottla.storage.log_segment import LogSegment, LookUp
 from ottla.storage.retention import SegmentFacts
-
-LookUp = Callable[[], None]
 
 
 class LogEnd(NamedTuple):
@@ -82,21 +78,10 @@ class LogSegments:
         return [self._end_position(index, self.written.offset) for index in range(len(self._segments))]
 
     def look_up(self, offset: int) -> LookUp | None:
-        """What has to be read before `read` can find `offset` in memory; None when nothing has.
-
-        To be called in a thread: it waits for the disk. What is wrong there, `read` says.
-        """
-        files, indexes = self._resources.files, self._resources.indexes
+        """What `read` would have to wait for the disk for, to be called in a thread; None when it need not."""
         segment = self._segments[max(0, bisect_right(self._base_offsets, offset) - 1)]
         end = self.written.position if segment is self._segments[-1] else segment.size
-        if segment.is_at_hand(offset, end, files, indexes):
-            return None
-
-        def find() -> None:
-            with suppress(OSError, CorruptSegmentError):
-                segment.find_batch(offset, end, files, indexes)
-
-        return find
+        return segment.look_up(offset, end, self._resources.files, self._resources.indexes)
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> LogReadResult:
         """File slices from the batch that contains `offset` up to `end_offset`, which is not above the written end.

@@ -34,12 +34,11 @@ class ProducerStateManager:
 
     __slots__ = ("_producers", "_room")
 
-    def __init__(self, producers: Iterable[ProducerState] = (), room: ProducerRoom | None = None) -> None:
-        """Without a `room` it is one of this log's own."""
+    def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
+        """In a room of their own until they `move_to` another."""
         self._producers = {state.producer_id: state for state in producers}
         self._room = ProducerRoom()
         self._room.add(len(self._producers))
-        self.move_to(self._room if room is None else room)
 
     def __len__(self) -> int:
         return len(self._producers)

@@ -147,7 +147,9 @@ async def test_those_not_heard_of_for_longest_are_forgotten_when_there_is_no_roo
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=200))
 def test_all_logs_together_remember_no_more_than_there_is_room_for(sent):
     room = ProducerRoom(10)
-    logs = [ProducerStateManager(room=room) for _ in range(3)]
+    logs = [ProducerStateManager() for _ in range(3)]
+    for log in logs:
+        log.move_to(room)
     (info,) = validate_batches(batch())
     for now_ms, (index, producer_id) in enumerate(sent):
         logs[index].update(Sent(info, producer_id), 0, 0, now_ms)

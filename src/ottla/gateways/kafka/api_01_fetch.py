@@ -43,7 +43,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.runtime.purgatory import DelayedOperation
-from ottla.storage.log_segments import LookUp
+from ottla.storage.log_segment import LookUp
 
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
