@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.gateways.kafka.apis import APIS as SERVED
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.setting import SettingDefinition
-from ottla.model.topic_settings import TOPIC_SETTINGS
 from ottla.protocol.api_keys import APIS, ApiKey
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.definition import SettingDefinition
+from ottla.settings.topic_table import TOPIC_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 

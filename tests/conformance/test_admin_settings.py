@@ -21,8 +21,8 @@ from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.admin import ConfigResourceType as PythonConfigResourceType
 from kafka.admin import KafkaAdminClient
 
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.topic_settings import TOPIC_SETTINGS
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.topic_table import TOPIC_SETTINGS
 from tests.broker_process import BrokerProcess
 from tests.conformance.admins import aio_client, fresh_name, only, refused
 from tests.conformance.topics import new_topic

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.native import build_batch
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,6 +22,7 @@ from ottla.server.memory_figure import memory_figure, total
 from ottla.server.open_files import OpenFileShares
 from ottla.server.sections import network_config
 from ottla.server.server import FETCH_WATCHES_MAX
+from ottla.settings.broker_settings import BrokerSettings
 from tests.broker_process import BrokerProcess
 from tests.hostile.conftest import create_topic, end_offset
 from tests.hostile.process_memory import peak_mib, pss_mib

@@ -7,7 +7,6 @@ from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
@@ -16,6 +15,7 @@ from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+from ottla.settings.broker_settings import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)

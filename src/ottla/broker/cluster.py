@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image.image import BrokerImage, MetadataImage
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
     from ottla.network.connection import Connection

@@ -17,13 +17,13 @@ from ottla.metadata.image.image import (
     TopicImage,
     topic_resource,
 )
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.setting import SettingDefinition, UpdateScope, shortened
 from ottla.model.topic_name import validate_topic_name
-from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.definition import SettingDefinition, UpdateScope, shortened
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
 
 ConfigEntries = tuple[ConfigEntry, ...]
 

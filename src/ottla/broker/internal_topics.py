@@ -1,8 +1,8 @@
 """How the topics of coordinators are made."""
 
 from ottla.metadata.controller.topic_creation import NewTopic
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.settings.broker_settings import BrokerSettings
 
 
 def new_internal_topic(name: str, settings: BrokerSettings, broker_count: int) -> NewTopic | None:

@@ -10,11 +10,11 @@ from ottla.metadata.controller.leader_election import ElectionOutcomes, Election
 from ottla.metadata.controller.partition_growth import NewPartitions
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import is_internal_topic
 from ottla.model.topic_partition import TopicPartition
+from ottla.settings.broker_settings import BrokerSettings
 
 
 class TopicService:

@@ -72,7 +72,7 @@ def serve_command(
 
 def _read(path: Path) -> dict[str, str]:
     from ottla.model.errors import InvalidInputError
-    from ottla.model.properties import parse_properties
+    from ottla.settings.properties import parse_properties
 
     try:
         return parse_properties(path.read_text(encoding="utf-8"))

@@ -2,8 +2,8 @@
 
 from typing import Self
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
 """A group id is stored in every offset record and kept in memory; four times what a topic's name may take."""

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.runtime.timing_wheel import TimerTask
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)

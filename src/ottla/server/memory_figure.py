@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from ottla.gateways.kafka import fetch_session
 from ottla.gateways.kafka.gateway import LOOKED_UP_MAX
 from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
-from ottla.model.broker_settings import BrokerSettings
 from ottla.network.config import NetworkConfig
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.index_cache import INDEX_BYTES_MAX
 from ottla.storage.producer_room import PRODUCER_BYTES, PRODUCERS_MAX
 

@@ -11,7 +11,6 @@ from ottla.broker.configs import ConfigService
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
@@ -21,6 +20,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import UNKNOWN_TOPIC_ID, LogManager

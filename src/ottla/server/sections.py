@@ -4,8 +4,8 @@ import logging
 from dataclasses import replace
 
 from ottla.groups.group_config import GroupConfig
-from ottla.model.broker_settings import BrokerSettings
 from ottla.network.config import NetworkConfig
+from ottla.settings.broker_settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ottla
-from ottla.model.broker_settings import BrokerSettings
-from ottla.model.endpoint import Endpoint
 from ottla.native import LogIo
 from ottla.network.address import Address
 from ottla.runtime import garbage
@@ -23,6 +21,8 @@ from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
 from ottla.server.sections import network_config
 from ottla.server.server import FETCH_WATCHES_MAX, Doors, Server
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.endpoint import Endpoint
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)

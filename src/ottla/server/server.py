@@ -21,7 +21,6 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.controller.controller import BrokerAddress, Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.store.embedded import EmbeddedStore
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.lazy_dataclass import dataclass
 from ottla.network.address import Address
 from ottla.network.connection import Connection
@@ -41,6 +40,7 @@ from ottla.server.memory_return import MemoryReturn
 from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.server.sections import group_config, network_config
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)

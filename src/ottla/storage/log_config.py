@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final, Self, cast
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.model.topic_settings import TOPIC_SETTINGS
+from ottla.settings.topic_table import TOPIC_SETTINGS
 
 INDEX_ENTRY_BYTES_MAX: Final = 12
 

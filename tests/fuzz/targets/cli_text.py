@@ -14,9 +14,9 @@ from ottla.cli.settings import parse_settings
 from ottla.cli.start_position import parse_position
 from ottla.client.address import parse_addresses
 from ottla.client.consumer_record import ConsumerRecord
-from ottla.model.endpoint import parse_endpoint, parse_host_port
 from ottla.native import build_batch, decode_records
 from ottla.runtime.clock import ManualClock
+from ottla.settings.endpoint import parse_endpoint, parse_host_port
 
 NOW_MS = 1_700_000_000_000
 

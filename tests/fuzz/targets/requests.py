@@ -17,7 +17,6 @@ from typing import Any
 from uuid import UUID
 
 from ottla.gateways.kafka.apis import APIS
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
@@ -33,6 +32,7 @@ from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server.server import Doors, Server
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 SERVED = tuple(APIS.values())

@@ -6,8 +6,8 @@ which file, 1 byte | content
 from collections.abc import Callable
 
 from ottla.model.errors import InvalidInputError
-from ottla.model.properties import parse_properties
 from ottla.native import crc32c
+from ottla.settings.properties import parse_properties
 from ottla.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from ottla.storage.meta_properties import format_meta_properties, parse_meta_properties
 from ottla.storage.offset_checkpoint import format_checkpoint, parse_checkpoint

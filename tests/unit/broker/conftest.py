@@ -5,9 +5,9 @@ import pytest
 
 from ottla.metadata.controller.controller import BrokerAddress, Controller
 from ottla.metadata.store.embedded import EmbeddedStore
-from ottla.model.broker_settings import BrokerSettings
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
+from ottla.settings.broker_settings import BrokerSettings
 from tests.unit.replication.conftest import new_partition
 
 __all__ = ["new_partition"]

@@ -4,8 +4,8 @@ from ottla.broker.cluster import ClusterView, Node
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import BrokerRegisteredRecord
-from ottla.model.broker_settings import BrokerSettings
 from ottla.network.address import Address
+from ottla.settings.broker_settings import BrokerSettings
 
 IMAGE, _ = apply_records(
     MetadataImage("c"),

@@ -5,8 +5,8 @@ from ottla.broker.configs import DESCRIBED_MAX, ConfigService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.topic_settings import TOPIC_SETTINGS
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.topic_table import TOPIC_SETTINGS
 
 BROKER = ConfigResource(ConfigResourceType.BROKER, "1")
 

@@ -15,10 +15,10 @@ from ottla.metadata.controller.controller import BrokerAddress, Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.store.embedded import EmbeddedStore
-from ottla.model.broker_settings import BrokerSettings
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
+from ottla.settings.broker_settings import BrokerSettings
 
 
 class AdminDoor:

@@ -10,7 +10,6 @@ from ottla.gateways.kafka import (
 )
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
-from ottla.model.topic_settings import TOPIC_SETTINGS
 from ottla.protocol.messages.alter_configs import AlterableConfig as ReplacingConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -21,6 +20,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.settings.topic_table import TOPIC_SETTINGS
 
 DESCRIBE, ALTER = api_32_describe_configs.API, api_44_incremental_alter_configs.API
 REPLACE, LIST = api_33_alter_configs.API, api_74_list_config_resources.API

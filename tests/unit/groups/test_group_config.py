@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.groups.group_config import GroupConfig
-from ottla.model.broker_settings import BrokerSettings
+from ottla.settings.broker_settings import BrokerSettings
 
 
 def test_the_defaults_are_those_of_the_settings():

@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server.housekeeping import Housekeeping
+from ottla.settings.broker_settings import BrokerSettings
 
 INTERVAL_MS = 1000
 SETTINGS = {

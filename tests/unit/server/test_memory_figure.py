@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.server.memory_figure import CONNECTION_BYTES, MIB, lines, memory_figure, total
 from ottla.server.sections import network_config
+from ottla.settings.broker_settings import BrokerSettings
 
 
 def figure(connections_max: int = 1_000, **given: str) -> int:

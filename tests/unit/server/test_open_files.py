@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from ottla.model.broker_settings import BrokerSettings
 from ottla.server.open_files import CONNECTIONS_MAX, OpenFileShares
 from ottla.server.sections import network_config
+from ottla.settings.broker_settings import BrokerSettings
 
 
 @pytest.mark.parametrize("limit", [8, 64, 256, 1024, 4096, 20_000, 1_048_576])

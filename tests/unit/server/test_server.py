@@ -6,7 +6,6 @@ import pytest
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.apis import APIS
-from ottla.model.broker_settings import BrokerSettings
 from ottla.runtime import garbage
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
@@ -14,6 +13,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server import server as server_module
 from ottla.server.server import READ_APIS_AFTER_MS, Doors, Server
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 

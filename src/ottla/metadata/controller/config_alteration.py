@@ -21,11 +21,12 @@ from ottla.metadata.image.image import (
     MetadataImage,
 )
 from ottla.metadata.records import ConfigRecord, MetadataRecord
-from ottla.model.broker_setting_table import BROKER_SETTINGS
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
-from ottla.model.setting import (
+from ottla.model.topic_name import validate_topic_name
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.definition import (
     Complaints,
     InvalidSettingError,
     SettingDefinition,
@@ -34,14 +35,13 @@ from ottla.model.setting import (
     parse_list,
     shortened,
 )
-from ottla.model.setting_names import unknown_broker_setting, unknown_topic_setting
-from ottla.model.topic_name import validate_topic_name
-from ottla.model.topic_settings import (
+from ottla.settings.topic_table import (
     TOPIC_SETTINGS,
     UNSUPPORTED_TOPIC_SETTINGS,
     require_consistent_topic_settings,
     topic_default,
 )
+from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
 
 
 class AlterOperation(IntEnum):

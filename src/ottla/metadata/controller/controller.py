@@ -42,13 +42,13 @@ from ottla.metadata.store.interface import (
     StaleOffsetError,
     StoreError,
 )
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
+from ottla.settings.broker_settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from ottla.model.setting import Complaints, InvalidSettingError, shortened
-from ottla.model.setting_names import unknown_topic_setting
-from ottla.model.topic_settings import (
+from ottla.settings.definition import Complaints, InvalidSettingError, shortened
+from ottla.settings.topic_table import (
     TOPIC_SETTINGS,
     UNSUPPORTED_TOPIC_SETTINGS,
     require_consistent_topic_settings,
 )
+from ottla.settings.unknown_settings import unknown_topic_setting
 
 
 def validated_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -3,10 +3,10 @@
 from typing import Self
 
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.broker_settings import BrokerSettings
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.broker_settings import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.model.errors import InvalidInputError
-from ottla.model.properties import parse_properties
+from ottla.settings.properties import parse_properties
 
 
 def test_kafkas_server_properties_are_read():

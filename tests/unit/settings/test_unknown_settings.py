@@ -1,9 +1,9 @@
 import pytest
 
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.foreign_settings import IGNORED_PREFIXES, REFUSED_PREFIXES
-from ottla.model.setting_names import unknown_broker_setting, unknown_topic_setting
-from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.foreign_settings import IGNORED_PREFIXES, REFUSED_PREFIXES
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
 
 
 @pytest.mark.parametrize("name", ["retention_ms", "retention-ms", "Retention.Ms", "retentionMs"])

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ottla.model.broker_setting_table import ALIASES, BROKER_SETTINGS
-from ottla.model.foreign_settings import ignored_reason, refused_reason
-from ottla.model.setting import shortened
-from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
+from ottla.settings.definition import shortened
+from ottla.settings.foreign_settings import ignored_reason, refused_reason
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 
 _LOOK_IT_UP: Final = "take it out, or find the right name in docs/settings.md"
 

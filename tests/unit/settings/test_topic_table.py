@@ -1,9 +1,9 @@
 import pytest
 
 from ottla.metadata.controller.topic_config import validate_topic_setting
-from ottla.model.broker_setting_table import BROKER_SETTINGS
-from ottla.model.setting import InvalidSettingError
-from ottla.model.topic_settings import (
+from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.definition import InvalidSettingError
+from ottla.settings.topic_table import (
     BROKER_SYNONYMS,
     TOPIC_SETTINGS,
     UNSUPPORTED_TOPIC_SETTINGS,

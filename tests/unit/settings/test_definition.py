@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.model.setting import (
+from ottla.settings.definition import (
     InvalidSettingError,
     NotEmpty,
     OneOf,

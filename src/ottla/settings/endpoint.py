@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.model.setting import InvalidSettingError
+from ottla.settings.definition import InvalidSettingError
 
 PLAINTEXT: Final = "PLAINTEXT"
 PORT_MAX: Final = 65_535

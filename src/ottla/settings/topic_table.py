@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ottla.model.setting import (
+from ottla.settings.definition import (
     INT_MAX,
     LONG_MAX,
     Importance,

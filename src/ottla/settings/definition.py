@@ -1,6 +1,6 @@
 """One setting: its name, type, default, the values it allows, and what it does, in one value.
 
-The tables of settings are `ottla.model.topic_settings` and `ottla.model.broker_settings`. A value travels and is kept
+The tables of settings are `ottla.settings.topic_table` and `ottla.settings.broker_table`. A value travels and is kept
 as text, as in Kafka's requests and property files; `SettingDefinition.parse` gives it its type.
 """
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ottla.model.broker_setting_table import ALIASES, BROKER_SETTINGS
-from ottla.model.endpoint import Endpoint, parse_endpoint
-from ottla.model.foreign_settings import ignored_reason, refused_reason
-from ottla.model.setting import InvalidSettingError, SettingValue
-from ottla.model.topic_settings import effective_topic_settings
+from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
+from ottla.settings.definition import InvalidSettingError, SettingValue
+from ottla.settings.endpoint import Endpoint, parse_endpoint
+from ottla.settings.foreign_settings import ignored_reason, refused_reason
+from ottla.settings.topic_table import effective_topic_settings
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 

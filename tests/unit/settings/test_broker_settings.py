@@ -1,9 +1,9 @@
 import pytest
 
-from ottla.model.broker_settings import BrokerSettings
-from ottla.model.endpoint import Endpoint
-from ottla.model.properties import parse_properties
-from ottla.model.setting import InvalidSettingError
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.definition import InvalidSettingError
+from ottla.settings.endpoint import Endpoint
+from ottla.settings.properties import parse_properties
 
 
 def test_without_settings_the_defaults_hold():

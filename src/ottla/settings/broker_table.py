@@ -6,7 +6,7 @@ of a setting says it is Ottla's own; those put the unit and the limit last.
 
 from typing import Final
 
-from ottla.model.setting import (
+from ottla.settings.definition import (
     INT_MAX,
     Constraint,
     Importance,
@@ -18,7 +18,7 @@ from ottla.model.setting import (
     UpdateScope,
     setting_table,
 )
-from ottla.model.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
     SettingType.BOOLEAN,

@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.model.endpoint import Endpoint, parse_endpoint, parse_host_port
-from ottla.model.setting import InvalidSettingError
+from ottla.settings.definition import InvalidSettingError
+from ottla.settings.endpoint import Endpoint, parse_endpoint, parse_host_port
 
 
 @pytest.mark.parametrize(

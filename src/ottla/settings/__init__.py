@@ -1,0 +1,1 @@
+"""Every setting: its name, type, bounds, default, when it applies, and what it says."""
