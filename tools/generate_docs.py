@@ -149,7 +149,7 @@ def settings_table(definitions: Mapping[str, SettingDefinition]) -> list[str]:
     for definition in definitions.values():
         default = "" if definition.default is None else f"`{definition.default}`" if definition.default else "empty"
         changed = "no" if definition.scope.value == "read-only" else "yes"
-        documentation = definition.documentation.replace("|", "\\|")
+        documentation = definition.full_documentation.replace("|", "\\|")
         kind = definition.type.name.lower()
         rows.append(f"| `{definition.name}` | {kind} | {default} | {changed} | {documentation} |")
     return rows

@@ -107,9 +107,10 @@ class TestConfluent:
             (
                 ResourceType.TOPIC,
                 "compression.type",
-                "gzip",
-                "the broker keeps records as the producer compressed them",
+                "none",
+                "it must be uncompressed or zstd or lz4 or snappy or gzip",
             ),
+            (ResourceType.TOPIC, "compression.gzip.level", "10", "it must be at most 9, or -1"),
             (ResourceType.TOPIC, "remote.storage.enable", "true", "there is no tiered storage"),
             (ResourceType.TOPIC, "retention.ms", "soon", "it must be a whole number of at least -1"),
             (ResourceType.TOPIC, "cleanup.policy", "keep", "it must be compact or delete"),

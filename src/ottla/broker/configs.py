@@ -195,6 +195,6 @@ def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[Con
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         is_read_only=definition.scope == UpdateScope.READ_ONLY,
         type=definition.type,
-        documentation=definition.documentation,
+        documentation=definition.full_documentation,
         synonyms=synonyms,
     )

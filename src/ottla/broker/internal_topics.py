@@ -18,6 +18,7 @@ def new_internal_topic(name: str, settings: BrokerSettings, broker_count: int) -
         replication_factor=max(1, min(settings.integer("offsets.topic.replication.factor"), broker_count)),
         configs={
             "cleanup.policy": "compact",
+            "compression.type": "producer",
             "segment.bytes": str(settings.integer("offsets.topic.segment.bytes")),
         },
     )

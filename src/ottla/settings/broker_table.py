@@ -385,6 +385,7 @@ def _topic_defaults() -> list[SettingDefinition]:
                     type=topic_setting.type,
                     default=None if has_other_unit else topic_setting.default,
                     documentation=f"For topics without a {topic_name} of their own. {topic_setting.documentation}",
+                    no_effect=topic_setting.no_effect,
                     constraint=topic_setting.constraint,
                     importance=_HIGH,
                     scope=UpdateScope.CLUSTER_WIDE,

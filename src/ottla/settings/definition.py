@@ -19,6 +19,9 @@ SettingValue = bool | int | float | str | tuple[str, ...] | None
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
+NO_EFFECT: Final = "It changes nothing yet: "
+"""How the documentation of such a setting says so; the reason follows. `ottla topic` looks for it to warn."""
+
 SHOWN_LENGTH_MAX: Final = 100
 COMPLAINTS_MAX: Final = 10
 """How many settings of one resource a message names at most."""
@@ -97,25 +100,31 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number between two bounds, both included."""
+    """A number between two bounds, both included, or one that stands beside them."""
 
     low: float
     high: float = LONG_MAX
+    beside: int | None = None
+    """A number outside the bounds that has a meaning of its own, as -1 has for "the codec's own"."""
 
     @property
     def allowed(self) -> str:
         """Which, in words that go on after the type."""
+        beside = "" if self.beside is None else f", or {self.beside}"
         if self.high >= INT_MAX:
-            return f" of at least {self.low}"
-        return f" from {self.low} to {self.high}"
+            return f" of at least {self.low}{beside}"
+        return f" from {self.low} to {self.high}{beside}"
 
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         assert isinstance(value, int | float)
+        if value == self.beside:
+            return None
+        beside = "" if self.beside is None else f", or {self.beside}"
         if value < self.low:
-            return f"must be at least {self.low}"
+            return f"must be at least {self.low}{beside}"
         if value > self.high:
-            return f"must be at most {self.high}"
+            return f"must be at most {self.high}{beside}"
         return None
 
 
@@ -164,9 +173,16 @@ class SettingDefinition:
     """As text; None where there is none."""
     documentation: str
     """One or two sentences for the person who runs the broker."""
+    no_effect: str | None = None
+    """Why the setting changes nothing yet, though it is taken, kept and described; None when it does what it says."""
     constraint: Constraint | None = None
     importance: Importance = Importance.MEDIUM
     scope: UpdateScope = UpdateScope.READ_ONLY
+
+    @property
+    def full_documentation(self) -> str:
+        """What it says wherever it is listed, with the word that it changes nothing where it does not."""
+        return self.documentation if self.no_effect is None else f"{self.documentation} {NO_EFFECT}{self.no_effect}."
 
     @property
     def allowed(self) -> str:

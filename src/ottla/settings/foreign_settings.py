@@ -69,15 +69,12 @@ _SECURITY: Final = "connections are neither encrypted nor authenticated yet, and
 _QUOTAS: Final = "there are no quotas yet"
 _TIERED: Final = "there is no tiered storage"
 _JAVA: Final = "Java classes cannot be loaded"
-_RECOMPRESS: Final = "the broker keeps records as the producer compressed them"
 
 REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "alter.config.policy.class.name": _JAVA,
         "authorizer.": _SECURITY,
         "client.quota.callback.": _QUOTAS,
-        "compression.": _RECOMPRESS,
-        "connections.max.reauth.ms": _SECURITY,
         "cordoned.log.dirs": "there is one data directory",
         "create.topic.policy.class.name": _JAVA,
         "delegation.token.": _SECURITY,
@@ -97,18 +94,15 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "security.providers": _SECURITY,
         "ssl.": _SECURITY,
         "super.users": _SECURITY,
-        "unclean.leader.election.enable": "a replica that is not in sync never becomes the leader",
         "zookeeper.": "the metadata is kept by the embedded store; leave it out",
     }
 )
 
 HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "compression.type": frozenset({"producer"}),
         "inter.broker.listener.name": frozenset({"PLAINTEXT"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
         "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
-        "unclean.leader.election.enable": frozenset({"false"}),
     }
 )
 """Settings that ask for what happens anyway when they have one of these values, and are refused with any other."""

@@ -46,17 +46,22 @@ def _setting(
     documentation: str,
     constraint: Range | OneOf | None = None,
     importance: Importance = Importance.MEDIUM,
+    no_effect: str | None = None,
 ) -> SettingDefinition:
     return SettingDefinition(
         name=name,
         type=kind,
         default=default,
         documentation=documentation,
+        no_effect=no_effect,
         constraint=constraint,
         importance=importance,
         scope=UpdateScope.CLUSTER_WIDE,
     )
 
+
+_NO_COMPACTION: Final = "compaction does not run"
+_ONE_REPLICA: Final = "every partition has one replica"
 
 TOPIC_SETTINGS: Final[SettingTable] = setting_table(
     (
@@ -69,11 +74,41 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             OneOf(("compact", "delete")),
         ),
         _setting(
+            "compression.gzip.level",
+            SettingType.INT,
+            "-1",
+            "How hard gzip tries when compression.type is gzip: 1 is fast, 9 makes the smallest, -1 is gzip's own.",
+            Range(1, 9, beside=-1),
+        ),
+        _setting(
+            "compression.lz4.level",
+            SettingType.INT,
+            "9",
+            "How hard lz4 tries when compression.type is lz4: 1 is fast, 17 makes the smallest.",
+            Range(1, 17),
+        ),
+        _setting(
+            "compression.type",
+            SettingType.STRING,
+            "producer",
+            "How the broker keeps records: as the producer compressed them (producer), or by a codec, to which batches "
+            "that come otherwise are converted.",
+            OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+        ),
+        _setting(
+            "compression.zstd.level",
+            SettingType.INT,
+            "3",
+            "How hard zstd tries when compression.type is zstd: below 0 is fastest, 22 makes the smallest.",
+            Range(-131072, 22),
+        ),
+        _setting(
             "delete.retention.ms",
             SettingType.LONG,
             "86400000",
             "How long a compacted topic keeps a tombstone, so that a reader who began before it still sees the delete.",
             Range(0),
+            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "file.delete.delay.ms",
@@ -97,6 +132,7 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             str(LONG_MAX),
             "The longest time a record of a compacted topic may stay out of reach of compaction.",
             Range(1),
+            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "max.message.bytes",
@@ -132,6 +168,7 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "0.5",
             "A log is compacted once this share of it has not been compacted yet.",
             Range(0, 1),
+            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "min.compaction.lag.ms",
@@ -139,6 +176,7 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "0",
             "How long a record of a compacted topic is safe from compaction.",
             Range(0),
+            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "min.insync.replicas",
@@ -188,12 +226,23 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "The age at which a segment is closed even if it is not full.",
             Range(1),
         ),
+        _setting(
+            "unclean.leader.election.enable",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether a replica that is not in sync may become the leader when no other is left, which loses records.",
+            no_effect=_ONE_REPLICA,
+        ),
     )
 )
 
 BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyType(
     {
         "cleanup.policy": (BrokerSynonym("log.cleanup.policy"),),
+        "compression.gzip.level": (BrokerSynonym("compression.gzip.level"),),
+        "compression.lz4.level": (BrokerSynonym("compression.lz4.level"),),
+        "compression.type": (BrokerSynonym("compression.type"),),
+        "compression.zstd.level": (BrokerSynonym("compression.zstd.level"),),
         "delete.retention.ms": (BrokerSynonym("log.cleaner.delete.retention.ms"),),
         "file.delete.delay.ms": (BrokerSynonym("log.segment.delete.delay.ms"),),
         "index.interval.bytes": (BrokerSynonym("log.index.interval.bytes"),),
@@ -215,6 +264,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "segment.bytes": (BrokerSynonym("log.segment.bytes"),),
         "segment.index.bytes": (BrokerSynonym("log.index.size.max.bytes"),),
         "segment.ms": (BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
+        "unclean.leader.election.enable": (BrokerSynonym("unclean.leader.election.enable"),),
     }
 )
 
@@ -228,15 +278,10 @@ class UnsupportedSetting(NamedTuple):
 
 _TIERED: Final = "there is no tiered storage"
 _THROTTLE: Final = "replication is not throttled"
-_RECOMPRESS: Final = "the broker keeps records as the producer compressed them"
 _FLUSH: Final = "log.flush.before.ack of the broker decides when records are flushed"
 
 UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingProxyType(
     {
-        "compression.gzip.level": UnsupportedSetting("-1", _RECOMPRESS),
-        "compression.lz4.level": UnsupportedSetting("9", _RECOMPRESS),
-        "compression.type": UnsupportedSetting("producer", _RECOMPRESS),
-        "compression.zstd.level": UnsupportedSetting("3", _RECOMPRESS),
         "flush.messages": UnsupportedSetting(str(LONG_MAX), _FLUSH),
         "flush.ms": UnsupportedSetting(str(LONG_MAX), _FLUSH),
         "follower.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
@@ -247,9 +292,6 @@ UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingPro
         "remote.log.delete.on.disable": UnsupportedSetting("false", _TIERED),
         "remote.storage.enable": UnsupportedSetting("false", _TIERED),
         "segment.jitter.ms": UnsupportedSetting("0", "segments are closed by age without jitter"),
-        "unclean.leader.election.enable": UnsupportedSetting(
-            "false", "a replica that is not in sync never becomes the leader"
-        ),
     }
 )
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, Self, cast
 
 from ottla.model.lazy_dataclass import dataclass
+from ottla.records.compression import CompressionType
 from ottla.settings.topic_table import TOPIC_SETTINGS
 
 INDEX_ENTRY_BYTES_MAX: Final = 12
@@ -38,6 +39,14 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     preallocate: bool = False
+    compression_type: CompressionType | None = None
+    """The codec in which records are kept; None for the one by which they came (`compression.type=producer`)."""
+    compression_gzip_level: int = -1
+    """1 to 9, or -1 for gzip's own."""
+    compression_lz4_level: int = 9
+    """1 to 17."""
+    compression_zstd_level: int = 3
+    """-131072 to 22."""
     flush_before_ack: bool = True
     producer_id_expiration_ms: int = 86_400_000
 
@@ -79,6 +88,16 @@ class LogConfig:
             file_delete_delay_ms=number("file.delete.delay.ms"),
             cleanup_policy=frozenset(cast("tuple[str, ...]", value("cleanup.policy"))),
             preallocate=cast("bool", value("preallocate")),
+            compression_type=_compression_type(cast("str", value("compression.type"))),
+            compression_gzip_level=number("compression.gzip.level"),
+            compression_lz4_level=number("compression.lz4.level"),
+            compression_zstd_level=number("compression.zstd.level"),
             flush_before_ack=flush_before_ack,
             producer_id_expiration_ms=producer_id_expiration_ms,
         )
+
+
+def _compression_type(setting: str) -> CompressionType | None:
+    if setting == "producer":
+        return None
+    return CompressionType.NONE if setting == "uncompressed" else CompressionType.from_setting(setting)

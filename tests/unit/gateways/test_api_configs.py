@@ -217,7 +217,7 @@ async def test_replacing_settings_of_all_brokers_reaches_their_topics(door):
     [
         ((TOPIC, "a", [("retention.ms", "x")]), ErrorCode.INVALID_CONFIG),
         ((TOPIC, "a", [("no.such", "1")]), ErrorCode.INVALID_CONFIG),
-        ((TOPIC, "a", [("compression.type", "gzip")]), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "a", [("remote.storage.enable", "true")]), ErrorCode.INVALID_CONFIG),
         ((TOPIC, "a", [("retention.ms", None)]), ErrorCode.INVALID_REQUEST),
         ((TOPIC, "a", [("retention.ms", "1"), ("retention.ms", "2")]), ErrorCode.INVALID_REQUEST),
         ((TOPIC, "x", [("retention.ms", "1")]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -76,7 +76,7 @@ def test_a_list_shrinks():
         ([("cleanup.policy", APPEND, "purge")], ErrorCode.INVALID_CONFIG),
         ([("no.such", SET, "1")], ErrorCode.INVALID_CONFIG),
         ([("no.such", DELETE, None)], ErrorCode.INVALID_CONFIG),
-        ([("compression.type", SET, "gzip")], ErrorCode.INVALID_CONFIG),
+        ([("remote.storage.enable", SET, "true")], ErrorCode.INVALID_CONFIG),
         ([("min.compaction.lag.ms", SET, "5"), ("max.compaction.lag.ms", SET, "4")], ErrorCode.INVALID_CONFIG),
         ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
         ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
@@ -93,7 +93,7 @@ def test_one_bad_change_keeps_the_others_of_its_resource_from_happening():
 
 
 def test_settings_that_do_nothing_may_be_set_to_their_default_and_deleted():
-    assert decide(TOPIC, ("compression.type", SET, "producer")).result == {TOPIC: None}
+    assert decide(TOPIC, ("remote.storage.enable", SET, "false")).result == {TOPIC: None}
     assert decide(TOPIC, ("flush.ms", DELETE, None)).result == {TOPIC: None}
 
 
@@ -157,12 +157,15 @@ def test_replacing_takes_back_whatever_is_not_named():
 
 def test_all_complaints_about_a_resource_are_made_together():
     refused = refusal(
-        TOPIC, ("retention.ms", SET, "x"), ("no.such", SET, "1"), ("compression.type", SET, "gzip"), ("other", SET, "")
+        TOPIC,
+        ("retention.ms", SET, "x"),
+        ("no.such", SET, "1"),
+        ("remote.storage.enable", SET, "true"),
+        ("other", SET, ""),
     )
     assert refused.message == (
         "retention.ms='x' is refused: it must be a whole number of at least -1; "
         "no.such is not a topic setting: take it out, or find the right name in docs/settings.md; "
-        "compression.type='gzip' is not supported: the broker keeps records as the producer compressed them; "
-        "leave it out or at 'producer'; "
+        "remote.storage.enable='true' is not supported: there is no tiered storage; leave it out or at 'false'; "
         "other is not a topic setting: take it out, or find the right name in docs/settings.md"
     )

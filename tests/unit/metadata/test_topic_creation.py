@@ -64,7 +64,7 @@ def test_each_topic_is_decided_by_itself():
         (NewTopic("a", configs={"no.such": "1"}), ErrorCode.INVALID_CONFIG),
         (NewTopic("a", configs={"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG),
         (NewTopic("a", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
-        (NewTopic("a", configs={"compression.type": "gzip"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic("a", configs={"remote.storage.enable": "true"}), ErrorCode.INVALID_CONFIG),
         (
             NewTopic("a", configs={"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"}),
             ErrorCode.INVALID_CONFIG,
@@ -112,7 +112,7 @@ def test_names_of_one_request_must_not_collide_either():
 
 
 def test_a_setting_that_asks_for_what_happens_anyway_is_not_kept():
-    created = decide(image_of(), NewTopic("a", configs={"compression.type": "producer"})).result["a"]
+    created = decide(image_of(), NewTopic("a", configs={"remote.storage.enable": "false"})).result["a"]
     assert isinstance(created, CreatedTopic)
     assert created.configs == {}
 

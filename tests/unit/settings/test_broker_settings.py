@@ -73,8 +73,6 @@ log.retention.check.interval.ms=300000
         ("log.flush.interval.messages", "1"),
         ("zookeeper.connect", "localhost:2181"),
         ("remote.log.storage.system.enable", "true"),
-        ("unclean.leader.election.enable", "true"),
-        ("compression.type", "gzip"),
         ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXTERNAL:SSL"),
         ("inter.broker.listener.name", "SSL"),
     ],
@@ -88,8 +86,7 @@ def test_a_promise_the_broker_would_not_keep_is_refused_with_the_reason(name, te
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("unclean.leader.election.enable", "false"),
-        ("compression.type", "producer"),
+        ("inter.broker.listener.name", "PLAINTEXT"),
         ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
     ],
 )

@@ -88,3 +88,31 @@ def test_compaction_lags_that_contradict_each_other_are_refused():
 def test_every_setting_is_documented():
     for definition in (*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()):
         assert definition.documentation.strip().endswith("."), definition.name
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("compression.type", ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), ("none", "GZIP", "")),
+        ("compression.gzip.level", ("-1", "1", "9"), ("0", "10", "-2", "best")),
+        ("compression.lz4.level", ("1", "17"), ("0", "18", "-1")),
+        ("compression.zstd.level", ("-131072", "0", "22"), ("-131073", "23")),
+        ("unclean.leader.election.enable", ("true", "false"), ("yes",)),
+    ],
+)
+def test_the_values_of_compression_and_elections_are_kafkas(name, good, bad):
+    for text in good:
+        assert validate_topic_setting(name, text)
+    for text in bad:
+        with pytest.raises(InvalidSettingError, match=name.replace(".", r"\.")):
+            validate_topic_setting(name, text)
+
+
+def test_a_setting_that_changes_nothing_says_so_and_why_on_the_topic_and_on_the_broker():
+    said = TOPIC_SETTINGS["unclean.leader.election.enable"].full_documentation
+    assert said.endswith("It changes nothing yet: every partition has one replica.")
+    for name, synonyms in BROKER_SYNONYMS.items():
+        for synonym in synonyms:
+            reasons = (TOPIC_SETTINGS[name].no_effect, BROKER_SETTINGS[synonym.name].no_effect)
+            assert reasons[0] == reasons[1], synonym.name
+    assert TOPIC_SETTINGS["retention.ms"].full_documentation == TOPIC_SETTINGS["retention.ms"].documentation

@@ -32,7 +32,7 @@ def test_what_kafka_has_and_ottla_has_not_is_told_with_the_reason():
         assert reason in unknown_broker_setting(name), name
         assert unknown_broker_setting(name).endswith("take it out")
     for name, setting in UNSUPPORTED_TOPIC_SETTINGS.items():
-        if not name.startswith(("compression", "unclean", "remote", "leader", "follower")):
+        if not name.startswith(("remote", "leader", "follower")):
             assert setting.reason in unknown_broker_setting(name), name
 
 
