@@ -60,7 +60,7 @@ class Connection:
         self._socket = sock
         self._services = services
         self._reader = FrameReader(services.memory, self, services.config.socket_request_max_bytes)
-        self._responses = ResponseQueue(self._on_response, self._on_held)
+        self._responses = ResponseQueue(self)
         self._output = OutputQueue(read_ahead)
         self._handler: ConnectionHandler | None = None
         self._is_paused = False
@@ -137,6 +137,14 @@ class Connection:
             except Exception:
                 logger.exception("the handler of %r failed to close", self)
 
+    def fail(self, reason: str) -> None:
+        """A request cannot be answered: send the answers before its own, if the peer takes them now, and close."""
+        if self.is_closed:
+            return
+        if not self._watch.is_writing:
+            self._write()
+        self.close(reason)
+
     def complain(self, what: str) -> None:
         """Log what the peer did wrong, with its address and within limits; the connection goes on."""
         self._services.throttle.warning("%s to %s: %s", self.peer, self.local, what)
@@ -152,6 +160,12 @@ class Connection:
     # The socket has something to read.
 
     def _on_readable(self) -> None:
+        try:
+            self._receive()
+        except Exception:
+            self._break()
+
+    def _receive(self) -> None:
         reader = self._reader
         window = reader.window()
         if window is None:
@@ -233,24 +247,27 @@ class Connection:
                 if self.is_closed:
                     return False
                 pending_bytes = output.memory_bytes + responses.held_bytes
-                if len(responses.slots) >= in_flight_max or (pending_bytes and pending_bytes > self._out_max()):
+                if len(responses.answers) >= in_flight_max or (pending_bytes and pending_bytes > self._out_max()):
                     self._is_paused = True
                     break
         except InvalidInputError as error:
-            self._write()
-            self.close(str(error))
+            self.fail(str(error))
         except Exception:
             logger.exception("the handler of %r failed; the connection is closed", self)
-            self.close()
+            self.fail("")
         return not self.is_closed
 
-    def _on_response(self, parts: Sequence[Part]) -> None:
+    def on_response(self, parts: Sequence[Part]) -> None:
         self._services.metrics.out_bytes += self._output.push(parts)
         if not self._is_pumping:
             self._schedule_flush()
 
-    def _on_held(self, by: int) -> None:
+    def on_held(self, by: int) -> None:
         self._services.metrics.out_bytes += by
+
+    def on_abandoned(self) -> None:
+        """A request will never be answered, and no later one could be."""
+        self._services.loop.call_soon_threadsafe(self.fail, "a request was given up without an answer")
 
     def _schedule_flush(self) -> None:
         if not self._is_flush_scheduled:
@@ -261,13 +278,19 @@ class Connection:
         self._is_flush_scheduled = False
         if self.is_closed:
             return
-        if not self._watch.is_writing:
-            self._write()
-        self._after_write()
+        try:
+            if not self._watch.is_writing:
+                self._write()
+            self._after_write()
+        except Exception:
+            self._break()
 
     def _on_writable(self) -> None:
-        self._write()
-        self._after_write()
+        try:
+            self._write()
+            self._after_write()
+        except Exception:
+            self._break()
 
     def _after_write(self) -> None:
         if self.is_closed:
@@ -319,15 +342,19 @@ class Connection:
         return config.out_bytes_max
 
     def _may_go_on(self) -> bool:
-        if len(self._responses.slots) > self._services.config.in_flight_requests_max // 2:
+        if len(self._responses.answers) > self._services.config.in_flight_requests_max // 2:
             return False
         return self.pending_bytes <= self._out_max() // 2
 
     def _close_if_drained(self) -> None:
-        if self._is_draining and not self._responses.slots and not self._output:
+        if self._is_draining and not self._responses.answers and not self._output:
             self.close()
 
     # The end.
+
+    def _break(self) -> None:
+        logger.exception("%r failed and is closed", self)
+        self.close()
 
     def _lose(self, error: OSError) -> None:
         self.close("" if error.errno in _LOST else error.strerror or str(error))
@@ -336,7 +363,7 @@ class Connection:
         """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk."""
         if self._output:
             return not self._output.is_waiting_for_disk
-        return self._watch.is_reading and not self._responses.slots
+        return self._watch.is_reading and not self._responses.answers
 
     def _on_idle(self) -> None:
         self.close("it did not read its responses" if self._output else "")

@@ -1,12 +1,16 @@
 """The responses of one connection, in the order of its requests.
 
-    slots   [ r1 open ][ r2 answered ][ r3 open ][ r4 answered ]      nothing leaves: r1 is first
-            r1 is answered: r1 and r2 leave, r3 is first
+    number     4        5             6        7
+    answers  [ None ] [ answered ] [ None ] [ answered ]      nothing leaves: 4 is first
+               4 is answered: 4 and 5 leave, 6 is first
 
-A slot is made for each request as it arrives and filled whenever its handler is done.
+A slot is made for each request as it arrives and filled whenever its handler is done. The queue does not hold the
+slots: one that its handlers have let go of can never be filled, and no later answer could leave. That is noticed at
+once, and ends the connection.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from ottla.network.file_slice import FileSlice
 
@@ -17,36 +21,45 @@ SLICE_COST = 128
 """What a slice of a file that waits counts for in bytes of memory."""
 
 
+class Sender(Protocol):
+    """A connection, as far as its answers go."""
+
+    def on_response(self, parts: Sequence[Part]) -> None:
+        """An answer whose turn it is."""
+        ...
+
+    def on_held(self, by: int) -> None:
+        """The bytes of answers that wait for an earlier one have changed."""
+        ...
+
+    def on_abandoned(self) -> None:
+        """A slot was let go of and not filled. Called from whatever thread, in the middle of whatever it does."""
+        ...
+
+
 class ResponseSlot:
     """The place of one request's response.
 
-    It is filled once, at any time. After the connection has been closed it may still be filled, to no effect.
+    It is filled once, at any time. After the connection has been closed it may still be filled, to no effect. To let go
+    of it and not fill it closes the connection.
     """
 
-    __slots__ = ("_parts", "_queue", "held_bytes")
+    __slots__ = ("_number", "_queue")
 
-    def __init__(self, queue: "ResponseQueue") -> None:
-        self._queue = queue
-        self._parts: Sequence[Part] | None = None
-        self.held_bytes = 0
-        """Bytes of memory the answer takes while an earlier request is not answered."""
+    def __init__(self, queue: "ResponseQueue", number: int) -> None:
+        self._queue: ResponseQueue | None = queue
+        self._number = number
 
-    @property
-    def is_filled(self) -> bool:
-        """Whether the request has been answered."""
-        return self._parts is not None
+    def __del__(self) -> None:
+        if self._queue is not None:
+            self._queue.abandon()
 
     def send(self, parts: Sequence[Part]) -> None:
         """Answer with these bytes, one after the other, the 4-byte length included. They must stay as they are."""
-        assert self._parts is None, "a request is answered once"
-        self._parts = parts
         queue = self._queue
-        if not queue.slots:
-            return
-        if queue.slots[0] is self:
-            queue.release()
-        else:
-            queue.hold(self, parts)
+        assert queue is not None, "a request is answered once"
+        self._queue = None
+        queue.fill(self._number, parts)
 
     def skip(self) -> None:
         """There is no response to this request."""
@@ -54,51 +67,63 @@ class ResponseSlot:
 
 
 class ResponseQueue:
-    """The open slots of a connection, oldest first."""
+    """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("_on_held", "_on_response", "held_bytes", "slots")
+    __slots__ = ("_first", "_is_closed", "_sender", "answers", "held_bytes")
 
-    def __init__(self, on_response: Callable[[Sequence[Part]], None], on_held: Callable[[int], None]) -> None:
-        """`on_response` gets what leaves, `on_held` by how much the bytes held change."""
-        self._on_response = on_response
-        self._on_held = on_held
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._first = 0  # number of the first answer
+        self._is_closed = False
+        self.answers: list[Sequence[Part] | None] = []
+        """One for each request whose response has not left; None where there is none yet."""
         self.held_bytes = 0
         """Bytes of memory in answers that wait for an earlier one."""
-        self.slots: list[ResponseSlot] = []
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return len(self.answers)
 
     def open(self) -> ResponseSlot:
         """A slot for the request that has just arrived."""
-        slot = ResponseSlot(self)
-        self.slots.append(slot)
-        return slot
+        answers = self.answers
+        answers.append(None)
+        return ResponseSlot(self, self._first + len(answers) - 1)
 
-    def release(self) -> None:
-        """Let go of the filled slots up to the first open one."""
-        slots = self.slots
-        count = 0
-        for slot in slots:
-            parts = slot._parts
-            if parts is None:
-                break
+    def fill(self, number: int, parts: Sequence[Part]) -> None:
+        """The answer of a slot: it leaves, with those behind it that are there, or is held."""
+        if self._is_closed:
+            return
+        answers = self.answers
+        place = number - self._first
+        answers[place] = parts
+        if place:
+            self._change_held(_held_bytes(parts))
+            return
+        self._sender.on_response(parts)
+        count = 1
+        while count < len(answers) and (held := answers[count]) is not None:
             count += 1
-            if slot.held_bytes:
-                self._change_held(-slot.held_bytes)
-            self._on_response(parts)
-        del slots[:count]
+            self._change_held(-_held_bytes(held))
+            self._sender.on_response(held)
+        del answers[:count]
+        self._first += count
 
-    def hold(self, slot: ResponseSlot, parts: Sequence[Part]) -> None:
-        """An answer has to wait for an earlier one."""
-        slot.held_bytes = sum(SLICE_COST if isinstance(part, FileSlice) else len(part) for part in parts)
-        self._change_held(slot.held_bytes)
+    def abandon(self) -> None:
+        """A slot will never be filled. Called from whatever thread lets go of it last."""
+        if not self._is_closed:
+            self._sender.on_abandoned()
 
     def clear(self) -> None:
-        """Forget every slot; what they are filled with goes nowhere."""
-        self.slots.clear()
+        """The connection is closed: what slots are filled with goes nowhere."""
+        self._is_closed = True
+        self.answers.clear()
         self._change_held(-self.held_bytes)
 
     def _change_held(self, by: int) -> None:
-        self.held_bytes += by
-        self._on_held(by)
+        if by:
+            self.held_bytes += by
+            self._sender.on_held(by)
+
+
+def _held_bytes(parts: Sequence[Part]) -> int:
+    return sum(SLICE_COST if isinstance(part, FileSlice) else len(part) for part in parts)

@@ -59,7 +59,7 @@ class Door:
 
     def connect(self) -> KafkaConnection:
         """One more connection."""
-        connection: Any = SimpleNamespace(peer="test", close=self._close)
+        connection: Any = SimpleNamespace(peer="test", fail=self._close)
         return self.gateway.connect(connection)
 
     def _close(self, reason: str) -> None:

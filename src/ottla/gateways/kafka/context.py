@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request in flight.
 
-    It must be answered exactly once, by `respond`, `respond_frame`, `respond_parts` or `no_response`; the answers of a
-    connection leave in the order of its requests whatever order they are given in.
+    It must be answered exactly once, by `respond`, `respond_frame`, `respond_parts`, `no_response` or `fail`; the
+    answers of a connection leave in the order of its requests whatever order they are given in. None of these raises:
+    an answer that cannot be made closes the connection, and whoever gave it goes on with others. To let go of a context
+    and not answer closes the connection too.
     """
 
     __slots__ = ("_slot", "api_version", "client_id", "correlation_id", "kafka_connection", "records_lease")
@@ -67,9 +69,12 @@ class RequestContext:
 
     def respond(self, response: Any) -> None:
         """Answer with a message."""
-        if error := getattr(response, "error_code", 0):
-            self.note_refusal(error, getattr(response, "error_message", None))
-        self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
+        try:
+            if error := getattr(response, "error_code", 0):
+                self.note_refusal(error, getattr(response, "error_message", None))
+            self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
+        except Exception as mistake:
+            self.kafka_connection.break_off(mistake)
 
     def respond_frame(self, frame: bytes) -> None:
         """Answer with a whole frame, its length and correlation id included."""
@@ -77,9 +82,18 @@ class RequestContext:
 
     def respond_parts(self, response: Any) -> None:
         """Answer with a message whose records are slices of files, which go to the socket without a copy."""
-        parts: Sequence[Any] = encode_response_parts(self.correlation_id, response, self.api_version)
-        self._slot.send(parts)
+        try:
+            parts: Sequence[Any] = encode_response_parts(self.correlation_id, response, self.api_version)
+            self._slot.send(parts)
+        except Exception as mistake:
+            self.kafka_connection.break_off(mistake)
 
     def no_response(self) -> None:
         """Say that this request has no answer (Produce with acks=0)."""
         self._slot.skip()
+
+    def fail(self, error: Exception) -> None:
+        """Give up: why is said in the log, with a traceback unless the peer is at fault (InvalidInputError), and the
+        connection is closed.
+        """
+        self.kafka_connection.fail(error)

@@ -182,10 +182,14 @@ class KafkaConnection:
     def fail(self, error: Exception) -> None:
         """A request could not be handled to its end: say why in the log, and close the connection."""
         if isinstance(error, InvalidInputError):
-            self.connection.close(str(error))
-            return
+            self.connection.fail(str(error))
+        else:
+            self.break_off(error)
+
+    def break_off(self, error: Exception) -> None:
+        """As `fail`, whatever the error is: not the peer's bytes are wrong but our answer."""
         _log.error("a request of %s failed; its connection is closed", self.connection.peer, exc_info=error)
-        self.connection.close("a request failed inside the broker")
+        self.connection.fail("a request failed inside the broker")
 
     def _refuse(self, header: RequestHeader, slot: ResponseSlot) -> None:
         """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
