@@ -22,7 +22,8 @@ class CoordinatorRuntime(Generic[S]):
 
     __slots__ = ("_environment", "_new_shard", "_runners")
 
-    def __init__(self, new_shard: Callable[[], S], environment: Environment) -> None:
+    def __init__(self, new_shard: Callable[[int], S], environment: Environment) -> None:
+        """`new_shard` makes the empty shard of a partition, by its index."""
         self._new_shard = new_shard
         self._environment = environment
         self._runners: dict[int, ShardRunner] = {}
@@ -33,8 +34,9 @@ class CoordinatorRuntime(Generic[S]):
         Until that is done its requests are refused with COORDINATOR_LOAD_IN_PROGRESS.
         """
         self.resigned(partition.index)
-        runner = ShardRunner(partition, self._new_shard, self._environment)
-        self._runners[partition.index] = runner
+        index = partition.index
+        runner = ShardRunner(partition, lambda: self._new_shard(index), self._environment)
+        self._runners[index] = runner
         runner.start()
 
     def resigned(self, index: int) -> None:

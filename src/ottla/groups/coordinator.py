@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar
+from uuid import UUID
 
 from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter
@@ -21,6 +22,7 @@ from ottla.groups.answers import (
     LeaveAnswer,
     SyncAnswer,
 )
+from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import (
     GROUP_ID_BYTES_MAX,
     INSTANCE_ID_BYTES_MAX,
@@ -32,6 +34,7 @@ from ottla.groups.group_config import (
 from ottla.groups.group_partition import partition_of_group
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
+from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.replication.partition import Partition
@@ -50,15 +53,17 @@ class GroupCoordinator:
     Belongs to the event loop; nothing here blocks.
     """
 
-    __slots__ = ("_runtime", "config", "partition_count")
+    __slots__ = ("_deleted_topics", "_image", "_runtime", "config", "partition_count")
 
     def __init__(self, config: GroupConfig, environment: Environment) -> None:
         self.config = config
         self.partition_count = config.offsets_topic_partitions
         """How many partitions the offsets topic has: by the setting, until the topic is known."""
         limits = CoordinatorLimits(load_chunk_bytes=config.load_buffer_bytes)
+        self._image = MetadataImage("")
+        self._deleted_topics: dict[int, DeletedTopics] = {}
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda: GroupShard(config), replace(environment, limits=limits)
+            lambda index: GroupShard(config, self._deleted_topics[index]), replace(environment, limits=limits)
         )
 
     # What the server says
@@ -70,15 +75,27 @@ class GroupCoordinator:
         """
         if partition_count is not None:
             self.partition_count = partition_count
+        self._deleted_topics[partition.index] = DeletedTopics(self._topic_id)
         self._runtime.elected(partition)
 
     def resigned(self, partition_index: int) -> None:
         """This broker leads a partition of the offsets topic no longer."""
+        self._deleted_topics.pop(partition_index, None)
         self._runtime.resigned(partition_index)
 
-    def topics_deleted(self, topics: Collection[str]) -> None:
-        """Topics are gone, and with them what groups committed for them."""
-        self._runtime.step_all(lambda shard, now_ms: shard.handle_topics_deleted(now_ms, topics))
+    def metadata_changed(self, image: MetadataImage, deleted_topics: Collection[str] = ()) -> None:
+        """The topics there are now, and the names of those that are gone, and with them what groups committed to them.
+
+        To be told before `elected` for the partitions of the same image. Nobody is shown an offset of a deleted topic
+        from here on, nor can one be committed; a topic made again under its name begins without any. The records of the
+        old ones are removed in the background.
+        """
+        self._image = image
+        if not deleted_topics:
+            return
+        for deleted in self._deleted_topics.values():
+            deleted.add(deleted_topics)
+        self._runtime.step_all(lambda shard, now_ms: shard.handle_topics_deleted(now_ms, deleted_topics))
 
     def close(self) -> None:
         """The broker stops: everybody who waits is sent to look for another coordinator."""
@@ -170,6 +187,10 @@ class GroupCoordinator:
             for group in shard.groups()
             if inspection.matches(group, states, types)
         ]
+
+    def _topic_id(self, name: str) -> UUID | None:
+        topic = self._image.topic(name)
+        return None if topic is None else topic.topic_id
 
     def _submit(
         self,

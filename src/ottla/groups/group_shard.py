@@ -27,14 +27,18 @@ from ottla.groups.answers import (
     SyncAnswer,
 )
 from ottla.groups.classic_group import ClassicGroup
+from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
+from ottla.groups.offset_sweep import OffsetSweep
 from ottla.groups.records import GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
 from ottla.groups.step import Step
-from ottla.groups.timers import JoinTimer, OffsetExpiryTimer, SessionTimer, SyncTimer
+from ottla.groups.timers import JoinTimer, OffsetExpiryTimer, OffsetSweepTimer, SessionTimer, SyncTimer
 from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
 
 
 class GroupShard:
@@ -45,12 +49,14 @@ class GroupShard:
     group back from it, and once it is live the group already is what its picture shows.
     """
 
-    __slots__ = ("_config", "_groups", "_is_loading", "_offsets")
+    __slots__ = ("_config", "_deleted_topics", "_groups", "_is_loading", "_offsets", "_sweep")
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, deleted_topics: DeletedTopics) -> None:
         self._config = config
+        self._deleted_topics = deleted_topics
         self._groups: dict[str, ClassicGroup] = {}
         self._offsets = OffsetStore()
+        self._sweep = OffsetSweep(self._offsets, deleted_topics)
         self._is_loading = True
 
     @property
@@ -112,6 +118,7 @@ class GroupShard:
             if len(group.members) > self._config.max_size:
                 rebalance.begin(step, group, f"it is larger than group.max.size={self._config.max_size}")
         step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
+        self._sweep.begin_all(step)
         return step.outcome
 
     def handle_unloaded(self) -> Outcome:
@@ -133,6 +140,9 @@ class GroupShard:
         step = self._step(now_ms)
         if isinstance(key, OffsetExpiryTimer):
             self._expire_offsets(step)
+            return step.outcome
+        if isinstance(key, OffsetSweepTimer):
+            self._sweep.go_on(step)
             return step.outcome
         assert isinstance(key, SessionTimer | JoinTimer | SyncTimer)
         group = self._groups.get(key.group_id)
@@ -206,19 +216,22 @@ class GroupShard:
         if group is None and not self._has_room:
             step.answer(waiter, CommitAnswer(ErrorCode.POLICY_VIOLATION))
         else:
-            step.answer(waiter, offset_commit.commit_offsets(step, group, request))
+            step.answer(waiter, offset_commit.commit_offsets(step, group, request, self._deleted_topics.id_of))
         return step.outcome
 
     def handle_fetch(self, now_ms: int, request: FetchOffsets, waiter: Waiter) -> Outcome:
-        """OffsetFetch. A group that does not exist has no offsets."""
+        """OffsetFetch. A group that does not exist has no offsets, nor has any in a topic that is gone."""
         step = self._step(now_ms)
+        offsets: dict[TopicPartition, CommittedOffset | None]
         if request.partitions is None:
-            answer = FetchAnswer(offsets=dict(self._offsets.of_group(request.group_id)))
+            offsets = {
+                partition: committed
+                for partition, committed in self._offsets.of_group(request.group_id).items()
+                if not self._deleted_topics.owned(partition.topic, committed)
+            }
         else:
-            answer = FetchAnswer(
-                offsets={each: self._offsets.get(request.group_id, each) for each in request.partitions},
-            )
-        step.answer(waiter, answer)
+            offsets = {each: self._offset(request.group_id, each) for each in request.partitions}
+        step.answer(waiter, FetchAnswer(offsets=offsets))
         return step.outcome
 
     def handle_delete_offsets(self, now_ms: int, request: DeleteOffsets, waiter: Waiter) -> Outcome:
@@ -232,9 +245,9 @@ class GroupShard:
         return step.outcome
 
     def handle_topics_deleted(self, now_ms: int, topics: Collection[str]) -> Outcome:
-        """Topics are gone: so are the offsets in them."""
+        """Topics are gone, as `DeletedTopics` knows already: so are the offsets in them, a slice at a time."""
         step = self._step(now_ms)
-        offset_deletion.delete_topics(step, self._offsets, topics)
+        self._sweep.begin(step, topics)
         return step.outcome
 
     # Groups
@@ -261,6 +274,13 @@ class GroupShard:
     def _step(self, now_ms: int) -> Step:
         return Step(now_ms, self._config)
 
+    def _offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+        """The offset of a group in a partition, unless it was committed to a topic that is gone."""
+        committed = self._offsets.get(group_id, partition)
+        if committed is None or self._deleted_topics.owned(partition.topic, committed):
+            return None
+        return committed
+
     @property
     def _has_room(self) -> bool:
         return len(self._groups) < group_config.GROUPS_PER_SHARD_MAX
@@ -274,5 +294,5 @@ class GroupShard:
 
     def _forget_if_blank(self, group: ClassicGroup) -> None:
         """A group that nobody is in and nothing is stored of leaves no trace: naming a group costs nothing for long."""
-        if group.state is GroupState.EMPTY and group.is_blank and not self._offsets.of_group(group.group_id):
+        if group.state is GroupState.EMPTY and group.is_blank and group.group_id not in self._offsets:
             self._groups.pop(group.group_id, None)

@@ -4,6 +4,7 @@ from ottla.groups import sessions
 from ottla.groups.answers import CommitAnswer
 from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.deleted_topics import TopicIdOf
 from ottla.groups.group_state import GroupState
 from ottla.groups.records import OffsetRecord
 from ottla.groups.requests import CommitOffsets, OffsetToCommit
@@ -15,7 +16,9 @@ METADATA_BYTES_MAX = 32_767
 """The record stores the length of the metadata in an int16, whatever `offset.metadata.max.bytes` allows."""
 
 
-def commit_offsets(step: Step, group: ClassicGroup | None, request: CommitOffsets) -> CommitAnswer:
+def commit_offsets(
+    step: Step, group: ClassicGroup | None, request: CommitOffsets, topic_id_of: TopicIdOf
+) -> CommitAnswer:
     """Store the offsets, each for itself; a group that does not exist is made, with no members."""
     error = _check_missing(request) if group is None else check_commit(group, request)
     if error is not ErrorCode.NONE:
@@ -25,7 +28,10 @@ def commit_offsets(step: Step, group: ClassicGroup | None, request: CommitOffset
     refused = {}
     for offset in request.offsets:
         partition = TopicPartition(offset.topic, offset.partition)
-        if _metadata_is_too_large(offset.metadata, step.config.offset_metadata_max_bytes):
+        if offset.topic_id != topic_id_of(offset.topic):
+            # Deleted since the request was read: what is stored now would be the next topic's of that name.
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif _metadata_is_too_large(offset.metadata, step.config.offset_metadata_max_bytes):
             refused[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             step.outcome.write(OffsetRecord(request.group_id, partition, _committed(step, request, offset)))

@@ -1,11 +1,9 @@
-"""How committed offsets go: by request, with their topic, with their group, or because nobody used them.
+"""How committed offsets go: by request, with their group, or because nobody used them. `OffsetSweep`: with their topic.
 
 Retention (KIP-211): the offsets of a group with members are kept as long as it is subscribed to their topic. Those of
 an empty group go when it has been empty for `offsets.retention.minutes`, those of a simple consumer that long after
 they were committed. A client of an old version may have given an offset a retention of its own.
 """
-
-from collections.abc import Collection
 
 from ottla.groups.answers import DeleteOffsetsAnswer
 from ottla.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -35,14 +33,6 @@ def delete_offsets(
         if offsets.get(group.group_id, partition) is not None:
             step.outcome.write(OffsetRecord(group.group_id, partition, None))
     return DeleteOffsetsAnswer(partitions=outcome)
-
-
-def delete_topics(step: Step, offsets: OffsetStore, topics: Collection[str]) -> None:
-    """Remove the offsets of topics that are gone, in every group."""
-    for group_id, of_group in offsets.items():
-        for partition in of_group:
-            if partition.topic in topics:
-                step.outcome.write(OffsetRecord(group_id, partition, None))
 
 
 def delete_group(step: Step, group: ClassicGroup, offsets: OffsetStore) -> None:

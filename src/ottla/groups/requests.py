@@ -80,11 +80,11 @@ class OffsetToCommit:
     """Where a consumer wants to go on in one partition; `leader_epoch` is -1 when it does not know it."""
 
     topic: str
+    topic_id: UUID
     partition: int
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
-    topic_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,4 +30,9 @@ class OffsetExpiryTimer:
     """Time to look for offsets that are older than their retention."""
 
 
-GroupTimer = SessionTimer | JoinTimer | SyncTimer | OffsetExpiryTimer
+@dataclass(frozen=True, slots=True)
+class OffsetSweepTimer:
+    """Time to remove more of the offsets that deleted topics left."""
+
+
+GroupTimer = SessionTimer | JoinTimer | SyncTimer | OffsetExpiryTimer | OffsetSweepTimer

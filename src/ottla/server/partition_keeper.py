@@ -61,6 +61,7 @@ class PartitionKeeper:
         Logs that no topic claims are left where they are, with a word in the log: if the metadata was lost, they are
         all there is.
         """
+        self._groups.metadata_changed(image)
         for topic in image.topics_by_id.values():
             await self._serve(topic, image)
         claimed = {partition.topic_partition for partition in self._replicas}
@@ -69,11 +70,15 @@ class PartitionKeeper:
                 logger.warning("%s holds a partition that no topic claims; it is left alone", log.directory)
 
     async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Act on a change of the metadata; when this returns, the partitions are there."""
-        for topic in delta.deleted_topics:
+        """Act on a change of the metadata; when this returns, the partitions are there.
+
+        Each topic is acted on by itself: what fails for one is said in the log, and the others get what they need.
+        """
+        deleted = delta.deleted_topics
+        # First of all: from here on no offset can be committed to a topic that is gone.
+        self._groups.metadata_changed(image, [topic.name for topic in deleted])
+        for topic in deleted:
             await self._drop(topic)
-        if delta.deleted_topics:
-            self._groups.topics_deleted([topic.name for topic in delta.deleted_topics])
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._serve_or_say(topic, image)
         for topic in self._configs.topics_with_changed_settings(image, delta):

@@ -12,10 +12,13 @@ get are that word and a number. Everything happens in one group, `flights`.
     > leave a-1 b-1 instance:i
     > commit a-1 generation=1 orders-0=42    `commit - orders-0=42` is not a member
     > fetch orders-0                         or `fetch *`
-    > delete | delete-offsets orders-0 | delete-topics orders
+    > delete | delete-offsets orders-0
+    > delete-topics orders | create-topics orders       every topic is there until it is deleted
     > state                                  what the group is
     > wait 10s                               answers and records that the time brings are marked with when
-    > restart                                the shard is loaded again from what it wrote
+    > restart                                the shard is loaded again from what it wrote: `unload`, then `load`;
+                                             between them topics may come and go
+    > forget-topic-ids                       what was written so far is read as if it had no topic ids
     > config max_size=2                      settings, by their names in GroupConfig
 
 Run `python -m tests.scenarios.groups.rewrite` to write down what the code does now, and review the difference.
@@ -23,11 +26,14 @@ Run `python -m tests.scenarios.groups.rewrite` to write down what the code does 
 
 import re
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from ottla.coordination.outcome import Outcome
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer, JoinAnswer, LeaveAnswer, SyncAnswer
+from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.member import MemberProtocol
@@ -49,6 +55,8 @@ from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscripti
 from ottla.runtime.timer import ManualTimer
 
 GROUP = "flights"
+GONE = UUID(int=0)
+"""The id of a topic that was deleted when its offsets were on their way."""
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -72,6 +80,9 @@ class Conversation:
     def __init__(self) -> None:
         self.config = GroupConfig(initial_rebalance_delay_ms=0)
         self.timer = ManualTimer()
+        self.topic_ids: dict[str, UUID | None] = {}
+        self.topics_made = 0
+        self.deleted_topics = DeletedTopics(self._topic_id)
         self.shard = self._new_shard()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers = ShardTimers(self.timer, self._on_timer)
@@ -95,9 +106,19 @@ class Conversation:
 
     def do_restart(self) -> None:
         """Load the shard anew."""
+        self.do_unload()
+        self.do_load()
+
+    def do_unload(self) -> None:
+        """The shard has to load again."""
         self._carry_out(self.shard.handle_unloaded())
         self.timers.close()
-        self.shard = GroupShard(self.config)
+        self.is_loading = True
+
+    def do_load(self) -> None:
+        """Load the shard from its log."""
+        self.is_loading = False
+        self.shard = GroupShard(self.config, self.deleted_topics)
         for key, value in self.log:
             record = self.shard.decode(key, value)
             assert record is not None
@@ -165,7 +186,10 @@ class Conversation:
         instance_id = said.pop("instance", None)
         metadata = said.pop("metadata", "")
         offsets = tuple(
-            OffsetToCommit(*_partition(name), int(offset), metadata=metadata) for name, offset in said.items()
+            OffsetToCommit(
+                partition.topic, self._topic_id(partition.topic) or GONE, partition.partition, int(offset), -1, metadata
+            )
+            for partition, offset in ((_partition(name), offset) for name, offset in said.items())
         )
         known_id = "" if member_id == "-" else member_id
         request = CommitOffsets(GROUP, offsets, generation_id, known_id, instance_id)
@@ -187,7 +211,23 @@ class Conversation:
 
     def do_delete_topics(self, *topics: str) -> None:
         """Topics disappear."""
-        self._carry_out(self.shard.handle_topics_deleted(self._now(), topics))
+        for topic in topics:
+            self.topic_ids[topic] = None
+        self.deleted_topics.add(topics)
+        if not self.is_loading:
+            self._carry_out(self.shard.handle_topics_deleted(self._now(), topics))
+
+    def do_create_topics(self, *topics: str) -> None:
+        """Topics are made (again)."""
+        for topic in topics:
+            del self.topic_ids[topic]
+
+    def do_forget_topic_ids(self) -> None:
+        """Offsets as brokers wrote them that did not know topic ids."""
+        for index, (key, value) in enumerate(self.log):
+            record = self.shard.decode(key, value)
+            if isinstance(record, OffsetRecord) and record.committed is not None:
+                self.log[index] = self.shard.encode(replace(record, committed=replace(record.committed, topic_id=None)))
 
     def do_state(self) -> None:
         """Print the group."""
@@ -207,9 +247,16 @@ class Conversation:
         self.timer.advance(_ms(duration))
 
     def _new_shard(self) -> GroupShard:
-        shard = GroupShard(self.config)
+        shard = GroupShard(self.config, self.deleted_topics)
+        self.is_loading = False
         shard.handle_loaded(0)
         return shard
+
+    def _topic_id(self, topic: str) -> UUID | None:
+        if topic not in self.topic_ids:
+            self.topics_made += 1
+            self.topic_ids[topic] = UUID(int=self.topics_made)
+        return self.topic_ids[topic]
 
     def _now(self) -> int:
         return self.timer.clock.now_ms()

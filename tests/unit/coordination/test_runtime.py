@@ -11,7 +11,7 @@ from tests.unit.coordination.toy import FakePartition, WordAnswer, WordShard, en
 class Harness:
     def __init__(self) -> None:
         self.environment, self.turn = environment()
-        self.runtime: CoordinatorRuntime[WordShard] = CoordinatorRuntime(WordShard, self.environment)
+        self.runtime: CoordinatorRuntime[WordShard] = CoordinatorRuntime(lambda index: WordShard(), self.environment)
         self.heard: list[str] = []
 
     def ask(self, index: int, operation) -> None:

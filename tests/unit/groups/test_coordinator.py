@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GROUP_ID_BYTES_MAX, PROTOCOLS_PER_MEMBER_MAX, GroupConfig
+from ottla.groups.group_shard import GroupShard
 from ottla.groups.member import MemberProtocol
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
 from ottla.groups.requests import (
     CommitOffsets,
     DeleteOffsets,
@@ -18,12 +21,16 @@ from ottla.groups.requests import (
     OffsetToCommit,
     Sync,
 )
+from ottla.metadata.image.delta import apply_records
+from ottla.metadata.records import TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from tests.unit.coordination.toy import FakePartition, environment, until
+from tests.unit.metadata.images import image_of, topic_record
 
 PARTITION = TopicPartition("flights", 0)
+OFFSETS = 3 * SLICE_OFFSETS_MAX + 7
 
 
 class Harness:
@@ -32,7 +39,8 @@ class Harness:
     def __init__(self, **config: int) -> None:
         self.config = GroupConfig(**{"offsets_topic_partitions": 1, "initial_rebalance_delay_ms": 0, **config})
         self.environment, self.turn = environment()
-        self.groups = GroupCoordinator(self.config, self.environment)
+        self.image = image_of(topic_record("flights", 1))
+        self.groups = self._new_coordinator()
         self.partition = FakePartition()
         self.partition.index = 0
         self.answers: list[Any] = []
@@ -43,7 +51,27 @@ class Harness:
 
     def restart(self) -> None:
         self.groups.close()
-        self.groups = GroupCoordinator(self.config, self.environment)
+        self.groups = self._new_coordinator()
+
+    def _new_coordinator(self) -> GroupCoordinator:
+        groups = GroupCoordinator(self.config, self.environment)
+        groups.metadata_changed(self.image)
+        return groups
+
+    @property
+    def topic_id(self) -> UUID:
+        """The id of the topic there is now."""
+        return self.image.topics_by_name["flights"].topic_id
+
+    def delete_topic(self) -> None:
+        """The topic is gone."""
+        self.image, _ = apply_records(self.image, [TopicRemovedRecord(self.topic_id)])
+        self.groups.metadata_changed(self.image, ["flights"])
+
+    def create_topic(self, number: int) -> None:
+        """The topic is made again."""
+        self.image, _ = apply_records(self.image, [topic_record("flights", number)])
+        self.groups.metadata_changed(self.image)
 
     def join(self, **values: Any) -> None:
         request = Join(
@@ -66,11 +94,17 @@ class Harness:
 
     def commit(self, offset: int, group_id: str = "g") -> None:
         self.groups.commit_offsets(
-            CommitOffsets(group_id, (OffsetToCommit("flights", 0, offset),)), self.answers.append
+            CommitOffsets(group_id, (OffsetToCommit("flights", self.topic_id, 0, offset),)), self.answers.append
         )
 
     def fetch(self, group_id: str = "g") -> None:
         self.groups.fetch_offsets(FetchOffsets(group_id), self.answers.append)
+
+
+def shard_of(harness: Harness) -> GroupShard:
+    """The one shard."""
+    (shard,) = harness.groups._runtime.active_shards()
+    return shard
 
 
 @pytest.fixture
@@ -164,10 +198,104 @@ async def test_the_topic_may_have_another_number_of_partitions_than_the_setting(
 async def test_deleting_a_topic_takes_the_offsets_in_it_along(harness: Harness):
     await harness.elect()
     harness.commit(7)
-    harness.groups.topics_deleted({"flights"})
+    harness.delete_topic()
+    harness.create_topic(2)
     harness.fetch()
     harness.turn.end()
     assert harness.answers[1].offsets == {}
+    harness.restart()
+    await harness.elect()
+    harness.fetch()
+    assert harness.answers[2].offsets == {}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_topic_deleted_while_its_groups_are_loaded_leaves_no_offsets(harness: Harness, is_made_again: bool):
+    await harness.elect()
+    harness.commit(7)
+    harness.turn.end()
+    harness.restart()
+    harness.groups.elected(harness.partition)
+    harness.delete_topic()
+    if is_made_again:
+        harness.create_topic(2)
+    await until(lambda: not harness.groups.is_loading)
+    harness.fetch()
+    harness.turn.end()
+    assert harness.answers[1].offsets == {}
+    assert shard_of(harness).offset_count == 0
+
+
+async def test_offsets_whose_tombstones_a_crash_prevented_are_removed_after_the_next_start(harness: Harness):
+    await harness.elect()
+    harness.commit(7)
+    harness.turn.end()
+    harness.image = image_of(topic_record("flights", 2))
+    harness.restart()
+    await harness.elect()
+    harness.fetch()
+    assert shard_of(harness).offset_count == 0
+    harness.turn.end()
+    assert harness.answers[1].offsets == {}
+    assert len(harness.partition.batches) == 2
+
+
+async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobody_meanwhile(harness: Harness):
+    await harness.elect()
+    for number in range(OFFSETS):
+        harness.commit(number, f"g{number}")
+    harness.turn.end()
+    harness.answers.clear()
+    before = len(harness.partition.batches)
+    harness.delete_topic()
+    harness.create_topic(2)
+    harness.turn.end()
+    assert 0 < sum(end - first for first, end, _ in harness.partition.batches[before:]) <= SLICE_OFFSETS_MAX
+    harness.fetch(f"g{OFFSETS - 1}")
+    harness.commit(8, f"g{OFFSETS - 2}")
+    harness.turn.end()
+    assert harness.answers[0].offsets == {}
+    while shard_of(harness).offset_count > 1:
+        left = shard_of(harness).offset_count
+        harness.environment.timer.advance(SLICE_INTERVAL_MS)
+        harness.turn.end()
+        assert left - SLICE_OFFSETS_MAX <= shard_of(harness).offset_count < left
+    harness.answers.clear()
+    harness.restart()
+    await harness.elect()
+    harness.fetch(f"g{OFFSETS - 2}")
+    assert harness.answers[0].offsets[PARTITION].offset == 8
+    assert shard_of(harness).offset_count == 1
+
+
+async def test_tombstones_the_log_refused_are_written_when_it_was_read_again(harness: Harness):
+    await harness.elect()
+    harness.commit(7)
+    harness.turn.end()
+    harness.partition.holds_back = True
+    harness.delete_topic()
+    harness.create_topic(2)
+    harness.turn.end()
+    harness.partition.lose()
+    harness.partition.holds_back = False
+    await until(lambda: not harness.groups.is_loading)
+    assert shard_of(harness).offset_count == 0
+    harness.turn.end()
+    assert len(harness.partition.batches) == 2
+
+
+async def test_a_commit_that_was_read_before_its_topic_went_is_not_the_next_topics(harness: Harness):
+    await harness.elect()
+    old_id = harness.topic_id
+    harness.delete_topic()
+    harness.create_topic(2)
+    commit = CommitOffsets("g", (OffsetToCommit("flights", old_id, 0, 7),))
+    harness.groups.commit_offsets(commit, harness.answers.append)
+    harness.fetch()
+    harness.turn.end()
+    committed, fetched = harness.answers
+    assert committed.refused == {PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert fetched.offsets == {}
 
 
 async def test_groups_are_listed_by_state_and_type(harness: Harness):

@@ -10,6 +10,7 @@ from ottla.coordination.outcome import Outcome
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.groups.answers import JoinAnswer, SyncAnswer
 from ottla.groups.classic_group import ClassicGroup
+from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
@@ -18,8 +19,10 @@ from ottla.groups.records import GroupRecord
 from ottla.groups.requests import CommitOffsets, Heartbeat, Join, Leave, LeavingMember, OffsetToCommit, Sync
 from ottla.model.error_code import ErrorCode
 from ottla.runtime.timer import ManualTimer
+from tests.unit.groups.topics import Topics
 
 GROUP = "g"
+TOPICS = Topics("t")
 PROTOCOLS = tuple(MemberProtocol(name, name.encode()) for name in ("range", "sticky"))
 WHO = st.integers(0, 5)
 LATE = st.sampled_from([False, False, False, True])
@@ -46,7 +49,7 @@ class GroupMachine(RuleBasedStateMachine):
         )
         self.timer = ManualTimer()
         self.timers = ShardTimers(self.timer, self._on_timer)
-        self.shard = GroupShard(self.config)
+        self.shard = GroupShard(self.config, DeletedTopics(TOPICS))
         self.log: list[tuple[bytes, bytes | None]] = []
         self.requests: list[Request] = []
         self.given = 0
@@ -121,7 +124,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(who=WHO, offset=st.integers(0, 100))
     def commit(self, who: int, offset: int):
         member_id, _ = self._somebody(who)
-        commit = CommitOffsets(GROUP, (OffsetToCommit("t", 0, offset),), self._generation(), member_id)
+        commit = CommitOffsets(GROUP, (OffsetToCommit("t", TOPICS["t"], 0, offset),), self._generation(), member_id)
         request = self._request(member_id)
         self._carry_out(self.shard.handle_commit(self._now(), commit, request))
         assert len(request.answers) == 1
@@ -140,7 +143,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.timers.close()
         assert all(len(request.answers) == 1 for request in self.requests)
         self.generations_before_restart = self._generation() + 3
-        self.shard = GroupShard(self.config)
+        self.shard = GroupShard(self.config, DeletedTopics(TOPICS))
         for key, value in self.log:
             self.shard.replay(self.shard.decode(key, value))
         group = self._group()

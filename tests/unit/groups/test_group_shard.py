@@ -8,6 +8,7 @@ from ottla.coordination.outcome import Outcome
 from ottla.groups import group_config
 from ottla.groups.answers import CommitAnswer, JoinAnswer, SyncAnswer
 from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
@@ -17,7 +18,9 @@ from ottla.groups.requests import CommitOffsets, Join, OffsetToCommit, Sync
 from ottla.groups.timers import JoinTimer, OffsetExpiryTimer, SessionTimer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
+from tests.unit.groups.topics import Topics
 
+TOPICS = Topics("orders")
 PARTITION = TopicPartition("orders", 0)
 
 
@@ -25,7 +28,7 @@ class Harness:
     """A shard whose outcomes are applied; timers are set by hand."""
 
     def __init__(self, **settings: int) -> None:
-        self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0, **settings))
+        self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0, **settings), DeletedTopics(TOPICS))
         self.outcomes: list[Outcome] = []
         self.apply(self.shard.handle_loaded(0))
 
@@ -97,7 +100,7 @@ def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch):
     harness = Harness()
     harness.join(group_id="first")
     assert harness.join(group_id="second") == [JoinAnswer(ErrorCode.POLICY_VIOLATION)]
-    commit = CommitOffsets("third", (OffsetToCommit("orders", 0, 1),))
+    commit = CommitOffsets("third", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),))
     answers = harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
     assert answers == [CommitAnswer(ErrorCode.POLICY_VIOLATION)]
     assert harness.shard.group_count == 1
@@ -164,8 +167,8 @@ def test_commits_to_a_group_that_does_not_exist(commit: CommitOffsets, error: Er
 def test_metadata_that_no_record_can_hold_is_too_large_whatever_the_setting_says():
     harness = Harness(offset_metadata_max_bytes=1_000_000)
     offsets = (
-        OffsetToCommit("orders", 0, 1, metadata="é" * 20_000),
-        OffsetToCommit("orders", 1, 1, metadata="é" * 10_000),
+        OffsetToCommit("orders", TOPICS["orders"], 0, 1, metadata="é" * 20_000),
+        OffsetToCommit("orders", TOPICS["orders"], 1, 1, metadata="é" * 10_000),
     )
     (answer,) = harness.apply(harness.shard.handle_commit(0, CommitOffsets("g", offsets), lambda answer: None))
     assert answer.refused == {PARTITION: ErrorCode.OFFSET_METADATA_TOO_LARGE}
@@ -173,7 +176,7 @@ def test_metadata_that_no_record_can_hold_is_too_large_whatever_the_setting_says
 
 def test_an_offset_with_a_retention_of_its_own_goes_when_that_is_over():
     harness = Harness(offsets_retention_ms=1_000_000)
-    commit = CommitOffsets("g", (OffsetToCommit("orders", 0, 1),), retention_ms=5_000)
+    commit = CommitOffsets("g", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),), retention_ms=5_000)
     harness.apply(harness.shard.handle_commit(1_000, commit, lambda answer: None))
     harness.apply(harness.shard.handle_timer(5_999, OffsetExpiryTimer()))
     assert harness.shard.offset_count == 1
@@ -192,14 +195,14 @@ def test_an_empty_group_that_somebody_is_about_to_join_is_not_expired():
 def test_offsets_of_a_group_that_does_not_tell_its_topics_are_kept_while_it_has_members():
     harness = Harness()
     harness.stable(protocol_type="connect", protocols=(MemberProtocol("range", b"?"),))
-    commit = CommitOffsets("g", (OffsetToCommit("orders", 0, 1),), 1, "m")
+    commit = CommitOffsets("g", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),), 1, "m")
     harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
     harness.apply(harness.shard.handle_timer(10**12, OffsetExpiryTimer()))
     assert harness.shard.offset_count == 1
 
 
 def loading(*records: Any) -> GroupShard:
-    shard = GroupShard(GroupConfig())
+    shard = GroupShard(GroupConfig(), DeletedTopics(TOPICS))
     for record in records:
         shard.replay(record)
     return shard

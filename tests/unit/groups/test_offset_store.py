@@ -29,5 +29,19 @@ def test_a_group_without_offsets_takes_no_room():
     store.remove("unknown", FIRST)
     assert dict(store.of_group("g")) == {SECOND: at(1)}
     store.remove("g", SECOND)
-    assert list(store.items()) == []
-    assert len(store) == 0
+    assert "g" not in store
+    assert (store.topics(), store.groups_of_topic("flights"), len(store)) == ((), (), 0)
+
+
+def test_the_groups_of_a_topic_are_found_by_its_name():
+    store = OffsetStore()
+    store.put("g", FIRST, at(1))
+    store.put("h", SECOND, at(2))
+    store.put("h", TopicPartition("trips", 0), at(3))
+    assert store.topics() == ("flights", "trips")
+    assert store.groups_of_topic("flights") == ("g", "h")
+    assert store.of_topic("h", "flights") == {1: at(2)}
+    store.remove("h", SECOND)
+    assert store.groups_of_topic("flights") == ("g",)
+    assert store.groups_of_topic("unknown") == ()
+    assert store.of_topic("h", "flights") == {}

@@ -5,7 +5,6 @@ of the new protocol, GROUP_ID_NOT_FOUND (KIP-848); 10 topic ids (KIP-848).
 """
 
 from typing import Final
-from uuid import UUID
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
@@ -35,7 +34,7 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRes
         offset
         for asked, topic in zip(request.topics, topics, strict=True)
         if topic is not None
-        for offset in _offsets(ctx, asked, topic)
+        for offset in _offsets(asked, topic)
     )
     if not offsets:
         return _response(ctx, request, topics, CommitAnswer())
@@ -57,16 +56,15 @@ def _find_topic(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> TopicIm
     return image.topic_by_id(topic.topic_id) if ctx.api_version >= TOPIC_ID_VERSION else image.topic(topic.name)
 
 
-def _offsets(ctx: RequestContext, asked: OffsetCommitRequestTopic, topic: TopicImage) -> list[OffsetToCommit]:
-    topic_id: UUID | None = topic.topic_id if ctx.api_version >= TOPIC_ID_VERSION else None
+def _offsets(asked: OffsetCommitRequestTopic, topic: TopicImage) -> list[OffsetToCommit]:
     return [
         OffsetToCommit(
             topic=topic.name,
+            topic_id=topic.topic_id,
             partition=partition.partition_index,
             offset=partition.committed_offset,
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
-            topic_id=topic_id,
         )
         for partition in asked.partitions
         if _has_partition(topic, partition.partition_index)
@@ -89,7 +87,8 @@ def _response(
             return unknown
         if not _has_partition(topic, index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return answer.refused.get(TopicPartition(topic.name, index), answer.error)
+        error = answer.refused.get(TopicPartition(topic.name, index), answer.error)
+        return unknown if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
 
     return OffsetCommitResponse(
         topics=tuple(

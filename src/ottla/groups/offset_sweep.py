@@ -1,0 +1,96 @@
+"""Removes the offsets that deleted topics left behind, a slice in a turn of the event loop.
+
+A topic may have a hundred thousand offsets in a shard, one for each group that read it. Nobody is shown them meanwhile
+(`DeletedTopics`), so there is no hurry; what a crash leaves, the sweep after the next load finds.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from ottla.coordination.outcome import Answer, Waiter
+from ottla.groups.deleted_topics import DeletedTopics
+from ottla.groups.offset_store import OffsetStore
+from ottla.groups.records import OffsetRecord
+from ottla.groups.step import Step
+from ottla.groups.timers import OffsetSweepTimer
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+
+SLICE_OFFSETS_MAX: Final = 500
+"""Offsets looked at in one turn of the loop: 2 ms when all of them go, time for requests between this and the next."""
+
+SLICE_INTERVAL_MS: Final = 1
+"""From one slice to the next: what came meanwhile goes first."""
+
+
+class OffsetSweep:
+    """The sweep of one shard. Pure: it reads the offsets and writes tombstones into the outcome of a step."""
+
+    __slots__ = ("_deleted", "_mark", "_offsets", "_topic", "_topics", "_walk")
+
+    def __init__(self, offsets: OffsetStore, deleted: DeletedTopics) -> None:
+        self._offsets = offsets
+        self._deleted = deleted
+        self._topics: deque[str] = deque()
+        self._topic: str | None = None
+        self._mark: int | None = None
+        self._walk: Iterator[tuple[str, int]] = iter(())
+
+    def begin_all(self, step: Step) -> None:
+        """Look through all offsets there are: the shard was loaded, and does not know how far the last sweep came."""
+        self.begin(step, dict.fromkeys((*self._offsets.topics(), *self._deleted.names)))
+
+    def begin(self, step: Step, topics: Iterable[str]) -> None:
+        """Look through the offsets of these topics, the first slice in this step."""
+        is_idle = self._topic is None and not self._topics
+        self._topics.extend(topics)
+        if is_idle:
+            self.go_on(step)
+
+    def go_on(self, step: Step) -> None:
+        """Remove a slice, and set the timer for the next if there is more."""
+        left = SLICE_OFFSETS_MAX
+        while left and (self._topic is not None or self._topics):
+            if self._topic is None:
+                self._open(self._topics.popleft())
+            left -= self._remove(step, left)
+        if self._topic is not None or self._topics:
+            step.outcome.set_timer(OffsetSweepTimer(), SLICE_INTERVAL_MS)
+
+    def _open(self, topic: str) -> None:
+        self._topic = topic
+        self._mark = self._deleted.mark_of(topic)
+        self._walk = (
+            (group_id, index)
+            for group_id in self._offsets.groups_of_topic(topic)
+            for index in tuple(self._offsets.of_topic(group_id, topic))
+        )
+
+    def _remove(self, step: Step, count_max: int) -> int:
+        """Look at so many offsets of the open topic; returns how many it were, 1 at least."""
+        assert self._topic is not None
+        topic, looked_at = self._topic, 0
+        for group_id, index in islice(self._walk, count_max):
+            looked_at += 1
+            partition = TopicPartition(topic, index)
+            committed = self._offsets.get(group_id, partition)
+            if committed is not None and self._deleted.owned(topic, committed):
+                step.outcome.write(OffsetRecord(group_id, partition, None))
+        if looked_at < count_max:
+            if self._mark is not None:
+                step.outcome.answer(self._on_committed(topic, self._mark), Answer())
+            self._topic = None
+        return max(looked_at, 1)
+
+    def _on_committed(self, topic: str, mark: int) -> Waiter:
+        """Forget the deletion once the tombstones up to here are committed, not before: a shard that has to load again
+        would read offsets that they were to remove.
+        """
+
+        def on_committed(answer: Answer) -> None:
+            if answer.error is ErrorCode.NONE:
+                self._deleted.discard(topic, mark)
+
+        return on_committed
