@@ -148,7 +148,7 @@ def settings_table(definitions: Mapping[str, SettingDefinition]) -> list[str]:
     rows = ["| setting | type | default | changed while running | what it does |", "|---|---|---|---|---|"]
     for definition in definitions.values():
         default = "" if definition.default is None else f"`{definition.default}`" if definition.default else "empty"
-        changed = "no" if definition.scope.value == "read-only" else "yes"
+        changed = {"read-only": "no", "per-broker": "per broker"}.get(definition.update_mode.value, "yes")
         documentation = definition.full_documentation.replace("|", "\\|")
         kind = definition.type.name.lower()
         rows.append(f"| `{definition.name}` | {kind} | {default} | {changed} | {documentation} |")

@@ -69,7 +69,7 @@ class TestConfluent:
             entries = described(confluent, kind, name)
             assert set(entries) == set(table)
             for entry in entries.values():
-                assert entry.is_read_only == (table[entry.name].scope.value == "read-only"), entry.name
+                assert entry.is_read_only == (table[entry.name].update_mode.value == "read-only"), entry.name
                 assert not entry.is_sensitive, entry.name
 
     def test_synonyms_say_what_holds_if_a_setting_is_taken_back(self, confluent, broker):

@@ -22,7 +22,7 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
-from ottla.settings.definition import SettingDefinition, UpdateScope, shortened
+from ottla.settings.definition import SettingDefinition, UpdateMode, shortened
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
 
 ConfigEntries = tuple[ConfigEntry, ...]
@@ -36,7 +36,15 @@ _RESOURCE_TYPES: Final = frozenset(ConfigResourceType) - {ConfigResourceType.UNK
 class ConfigService:
     """Belongs to the event loop."""
 
-    __slots__ = ("_controller", "_described", "_described_for", "_node_id", "_settings")
+    __slots__ = (
+        "_controller",
+        "_described",
+        "_described_for",
+        "_effective",
+        "_effective_for",
+        "_node_id",
+        "_settings",
+    )
 
     def __init__(self, controller: Controller, settings: BrokerSettings) -> None:
         self._controller = controller
@@ -45,11 +53,22 @@ class ConfigService:
         # Entries by what the resource sets itself, for as long as nothing is set on brokers that was not set before.
         self._described: dict[tuple[ConfigResourceType, frozenset[tuple[str, str]]], ConfigEntries] = {}
         self._described_for: tuple[Mapping[str, str], ...] = ()
+        self._effective = settings
+        self._effective_for: tuple[Mapping[str, str], ...] = ()
 
     def topic_settings(self, topic: str, image: MetadataImage | None = None) -> dict[str, str]:
         """Every topic setting with the value that holds for a topic, as text, in the given or the current image."""
         image = image if image is not None else self._controller.image
         return effective_topic_settings(image.config(topic_resource(topic)), self._set_on_broker(image))
+
+    def broker_settings(self, image: MetadataImage | None = None) -> BrokerSettings:
+        """What holds on this broker, in the given or the current image: dynamic settings over those of its start."""
+        image = image if image is not None else self._controller.image
+        dynamic = (image.config(ALL_BROKERS), image.config(self._own_resource))
+        if not _are_the_same(dynamic, self._effective_for):
+            self._effective_for = dynamic
+            self._effective = self._settings.overlaid({**dynamic[0], **dynamic[1]})
+        return self._effective
 
     def topics_with_changed_settings(self, image: MetadataImage, delta: MetadataDelta) -> list[TopicImage]:
         """Topics, without new ones, for which another value may hold since `delta`."""
@@ -116,8 +135,8 @@ class ConfigService:
         """Change settings; of each resource all that was asked, or nothing and the reason."""
         return await self._controller.alter_configs(requests, validate_only=validate_only)
 
-    def _set_on_broker(self, image: MetadataImage) -> dict[str, str]:
-        return {**self._settings.explicit, **image.broker_config(self._node_id)}
+    def _set_on_broker(self, image: MetadataImage) -> Mapping[str, str]:
+        return self.broker_settings(image).explicit
 
     def _entries(self, kind: ConfigResourceType, own: Mapping[str, str]) -> ConfigEntries:
         """The entries of a topic that sets `own`, or of this broker, made now or found."""
@@ -193,7 +212,7 @@ def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[Con
         name=definition.name,
         value=value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        is_read_only=definition.scope == UpdateScope.READ_ONLY,
+        is_read_only=definition.update_mode == UpdateMode.READ_ONLY,
         type=definition.type,
         documentation=definition.full_documentation,
         synonyms=synonyms,

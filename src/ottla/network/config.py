@@ -1,5 +1,8 @@
 """The settings of a listener and its connections."""
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from ottla.model.lazy_dataclass import dataclass
 
 KIB = 1024
@@ -28,6 +31,9 @@ class NetworkConfig:
 
     max_connections_per_ip: int = 2_147_483_647
     """Connections at a time from one address. More are closed as they come; with 0, all."""
+
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """The same for these addresses."""
 
     socket_send_buffer_bytes: int = 100 * KIB
     """SO_SNDBUF; -1 leaves it to the operating system, which makes it as large as a long way needs. Apache Kafka's

@@ -45,7 +45,6 @@ class PartitionKeeper:
     ) -> None:
         self._node_id = settings.node_id
         self._flush_before_ack = settings.boolean("log.flush.before.ack")
-        self._producer_id_expiration_ms = settings.integer("producer.id.expiration.ms")
         self._configs = configs
         self._logs = logs
         self._replicas = replicas
@@ -100,7 +99,7 @@ class PartitionKeeper:
 
     def _reconfigure(self, topic: TopicImage, image: MetadataImage) -> None:
         settings = self._configs.topic_settings(topic.name, image)
-        config = self._log_config(settings)
+        config = self._log_config(settings, image)
         for partition in topic.partitions:
             found = self._replicas.find(topic.name, partition.index)
             if found is not None:
@@ -116,7 +115,7 @@ class PartitionKeeper:
 
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
         settings = self._configs.topic_settings(topic.name, image)
-        config = self._log_config(settings)
+        config = self._log_config(settings, image)
         min_insync_replicas = int(settings["min.insync.replicas"])
         missing = {
             TopicPartition(topic.name, partition.index): partition
@@ -164,11 +163,11 @@ class PartitionKeeper:
                 self._groups.resigned(partition.index)
         await self._logs.delete_logs([partition.topic_partition for partition in dropped])
 
-    def _log_config(self, settings: Mapping[str, str]) -> LogConfig:
+    def _log_config(self, settings: Mapping[str, str], image: MetadataImage) -> LogConfig:
         return LogConfig.from_settings(
             settings,
             flush_before_ack=self._flush_before_ack,
-            producer_id_expiration_ms=self._producer_id_expiration_ms,
+            producer_id_expiration_ms=self._configs.broker_settings(image).integer("producer.id.expiration.ms"),
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from ottla.groups.group_config import GroupConfig
 from ottla.network.config import NetworkConfig
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.connection_overrides import parse_connection_overrides
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,8 @@ def network_config(settings: BrokerSettings, connections_max: int) -> NetworkCon
     There are never more than `connections_max` connections, as many as may be open beside the data files.
     """
     values = {name.replace(".", "_"): settings.integer(name) for name in _NETWORK_SETTINGS if settings.is_set(name)}
-    config = NetworkConfig(**values)
+    overrides = parse_connection_overrides(settings.text("max.connections.per.ip.overrides") or "")
+    config = NetworkConfig(**values, max_connections_per_ip_overrides=overrides)
     if config.max_connections <= connections_max:
         return config
     if settings.is_set("max.connections"):

@@ -24,6 +24,7 @@ from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.lazy_dataclass import dataclass
 from ottla.network.address import Address
 from ottla.network.connection import Connection
+from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import Listener
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime import garbage
@@ -35,6 +36,7 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.server.disk_watch import DiskWatch
+from ottla.server.dynamic_broker_config import DynamicBrokerConfig
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.open_files import CONNECTIONS_MAX
@@ -78,6 +80,7 @@ class Server:
         open files leaves room for.
         """
         self._settings = settings
+        self._connections_max = connections_max
         self._network_config = network_config(settings, connections_max)
         self._logs = logs
         self._doors = doors
@@ -128,6 +131,8 @@ class Server:
         )
         self._gateway = KafkaGateway(self._broker, self._groups, APIS, sessions)
         endpoint = settings.listeners[0]
+        network = self._network_config
+        quotas = ConnectionQuotas(network.max_connections, network.max_connections_per_ip)
         self._listener = Listener(
             endpoint.host,
             endpoint.port,
@@ -137,7 +142,9 @@ class Server:
             timer=doors.timer,
             name=endpoint.listener,
             turn=self._logs.turn,
+            quotas=quotas,
         )
+        self._dynamic_config = DynamicBrokerConfig(self._configs, quotas, self._connections_max)
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(
@@ -164,7 +171,9 @@ class Server:
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
         image = await self._controller.start(BrokerAddress(host, port))
         await self._logs.identify(image.cluster_id, self._settings.node_id)
+        self._dynamic_config.apply(image)
         await self._keeper.load(image)
+        self._controller.publisher.subscribe(self._dynamic_config.on_image)
         self._controller.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
         self._memory_return.start()

@@ -46,6 +46,29 @@ class BrokerSettings:
         """One line for each setting of Kafka's that was passed over."""
         self._check_together()
 
+    def overlaid(self, dynamic: Mapping[str, str]) -> "BrokerSettings":
+        """These settings with what was set while the broker ran over them.
+
+        What does not validate, as a later release may have left it, is passed over with a line in `warnings`.
+        """
+        valid: dict[str, str] = {}
+        passed_over: list[str] = []
+        for name, text in dynamic.items():
+            try:
+                if name not in BROKER_SETTINGS:
+                    raise InvalidSettingError(f"{name} is not a broker setting")
+                BROKER_SETTINGS[name].parse(text)
+                valid[name] = text
+            except InvalidSettingError as error:
+                passed_over.append(f"what was set while the broker ran is passed over: {error.message}")
+        try:
+            settings = BrokerSettings({**self._explicit, **valid})
+        except InvalidSettingError as error:
+            passed_over.append(f"what was set while the broker ran is passed over, all of it: {error.message}")
+            settings = BrokerSettings(self._explicit)
+        settings.warnings = tuple(passed_over)
+        return settings
+
     def __getitem__(self, name: str) -> SettingValue:
         """The typed value; KeyError for a name that is no broker setting."""
         return self._values[name]
@@ -128,6 +151,10 @@ class BrokerSettings:
             raise InvalidSettingError(f"advertised.listeners={advertised} names no host that a client could come to")
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+        if self.integer("max.connections.per.ip") == 0 and not self.text("max.connections.per.ip.overrides"):
+            raise InvalidSettingError(
+                "max.connections.per.ip=0 lets nobody connect: name who may in max.connections.per.ip.overrides"
+            )
 
 
 def _refusal(name: str, text: str) -> str:

@@ -6,6 +6,7 @@ of a setting says it is Ottla's own; those put the unit and the limit last.
 
 from typing import Final
 
+from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import (
     INT_MAX,
     Constraint,
@@ -15,7 +16,7 @@ from ottla.settings.definition import (
     SettingDefinition,
     SettingTable,
     SettingType,
-    UpdateScope,
+    UpdateMode,
     setting_table,
 )
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
@@ -38,6 +39,7 @@ def _setting(
     constraint: Constraint | None,
     importance: Importance,
     documentation: str,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
 ) -> SettingDefinition:
     return SettingDefinition(
         name=name,
@@ -46,6 +48,7 @@ def _setting(
         documentation=documentation,
         constraint=constraint,
         importance=importance,
+        update_mode=update_mode,
     )
 
 
@@ -97,6 +100,7 @@ _NETWORK: Final = (
         _MEDIUM,
         "How many connections the broker keeps at a time; more are closed as they come. Never more than the limit on "
         "open files leaves room for beside the data files.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "max.connections.per.ip",
@@ -105,6 +109,17 @@ _NETWORK: Final = (
         Range(0),
         _MEDIUM,
         "How many connections one address may keep; more are closed as they come.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
+        "max.connections.per.ip.overrides",
+        _STRING,
+        "",
+        ConnectionOverrides(),
+        _MEDIUM,
+        "Addresses that may keep another number of connections than max.connections.per.ip, as 127.0.0.1:100,::1:100; "
+        "names of hosts are not looked up.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "queued.max.request.bytes",
@@ -268,6 +283,7 @@ _LOG: Final = (
         Range(1),
         _LOW,
         "How long the last batches of an idempotent producer that fell silent are remembered.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -388,7 +404,7 @@ def _topic_defaults() -> list[SettingDefinition]:
                     no_effect=topic_setting.no_effect,
                     constraint=topic_setting.constraint,
                     importance=_HIGH,
-                    scope=UpdateScope.CLUSTER_WIDE,
+                    update_mode=UpdateMode.CLUSTER_WIDE,
                 )
             )
     return definitions

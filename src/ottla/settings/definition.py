@@ -76,11 +76,13 @@ class Importance(Enum):
     LOW = "low"
 
 
-class UpdateScope(Enum):
+class UpdateMode(Enum):
     """Where a setting may be changed while the broker runs (KIP-226)."""
 
     READ_ONLY = "read-only"
     """Only in the file or on the command line; takes effect at start."""
+    PER_BROKER = "per-broker"
+    """At any time, for one broker by its number."""
     CLUSTER_WIDE = "cluster-wide"
     """At any time, for one broker or as the default of all; a topic's own settings are of this kind too."""
 
@@ -177,7 +179,7 @@ class SettingDefinition:
     """Why the setting changes nothing yet, though it is taken, kept and described; None when it does what it says."""
     constraint: Constraint | None = None
     importance: Importance = Importance.MEDIUM
-    scope: UpdateScope = UpdateScope.READ_ONLY
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
 
     @property
     def full_documentation(self) -> str:

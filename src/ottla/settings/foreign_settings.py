@@ -85,7 +85,6 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "log.local.": _TIERED,
         "log.roll.jitter.": "segments are closed by age without jitter",
         "max.connection.creation.rate": _QUOTAS,
-        "max.connections.per.ip.overrides": "max.connections.per.ip holds for every address",
         "principal.": _SECURITY,
         "quota.": _QUOTAS,
         "remote.": _TIERED,

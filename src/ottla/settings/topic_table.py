@@ -23,7 +23,7 @@ from ottla.settings.definition import (
     SettingTable,
     SettingType,
     SettingValue,
-    UpdateScope,
+    UpdateMode,
     setting_table,
 )
 
@@ -56,7 +56,7 @@ def _setting(
         no_effect=no_effect,
         constraint=constraint,
         importance=importance,
-        scope=UpdateScope.CLUSTER_WIDE,
+        update_mode=UpdateMode.CLUSTER_WIDE,
     )
 
 

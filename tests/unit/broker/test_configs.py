@@ -5,6 +5,7 @@ from ottla.broker.configs import DESCRIBED_MAX, ConfigService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.topic_table import TOPIC_SETTINGS
 
@@ -107,3 +108,51 @@ async def test_what_is_remembered_of_topics_has_a_limit(configs, controller):
         entries = {entry.name: entry.value for entry in configs.describe(topic_resource(name), None)}
         assert entries["retention.ms"] == str(number)
     assert len(configs._described) <= DESCRIBED_MAX
+
+
+async def test_what_holds_on_a_broker_is_its_own_then_that_of_all_then_that_of_its_start(start_controller):
+    controller, static = await start_controller({"max.connections": "50"})
+    configs = ConfigService(controller, static)
+
+    def holds():
+        return configs.broker_settings().integer("max.connections")
+
+    seen = [holds()]
+    for resource, value in (
+        (ALL_BROKERS, "60"),
+        (BROKER, "70"),
+        (ALL_BROKERS, "80"),
+        (BROKER, None),
+        (ALL_BROKERS, None),
+    ):
+        await configs.alter(setting(resource, "max.connections", value))
+        seen.append(holds())
+    assert seen == [50, 60, 70, 70, 80, 50]
+
+
+async def test_dynamic_settings_of_a_broker_are_described_with_their_sources(configs):
+    await configs.alter(setting(ALL_BROKERS, "max.connections", "60"))
+    await configs.alter(setting(BROKER, "max.connections", "70"))
+    [entry] = configs.describe(BROKER, {"max.connections"})
+    assert not entry.is_read_only
+    assert [(each.value, each.source) for each in entry.synonyms] == [
+        ("70", ConfigSource.DYNAMIC_BROKER),
+        ("60", ConfigSource.DYNAMIC_ALL_BROKERS),
+        ("2147483647", ConfigSource.DEFAULT),
+    ]
+
+
+async def test_a_dynamic_setting_that_does_not_validate_any_more_leaves_the_others_to_hold():
+    static = BrokerSettings({"num.partitions": "3"})
+    settings = static.overlaid({"max.connections": "many", "no.such": "1", "max.connections.per.ip": "5"})
+    assert settings.integer("max.connections") == static.integer("max.connections")
+    assert (settings.integer("max.connections.per.ip"), settings.integer("num.partitions")) == (5, 3)
+    assert ["max.connections='many'" in settings.warnings[0], "no.such" in settings.warnings[1]] == [True, True]
+
+
+async def test_dynamic_settings_that_contradict_each_other_leave_the_static_ones_to_hold():
+    settings = BrokerSettings({"max.connections": "9"}).overlaid(
+        {"max.connections": "8", "max.connections.per.ip": "0"}
+    )
+    assert settings.integer("max.connections") == 9
+    assert "max.connections.per.ip=0" in settings.warnings[0]

@@ -169,3 +169,40 @@ def test_all_complaints_about_a_resource_are_made_together():
         "remote.storage.enable='true' is not supported: there is no tiered storage; leave it out or at 'false'; "
         "other is not a topic setting: take it out, or find the right name in docs/settings.md"
     )
+
+
+@pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
+def test_limits_on_connections_can_be_changed_while_brokers_run(resource):
+    wanted = {
+        "max.connections": "7",
+        "max.connections.per.ip": "0",
+        "max.connections.per.ip.overrides": "127.0.0.1:5,::1:7",
+    }
+    assert after(resource, *((name, SET, value) for name, value in wanted.items())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("alterations", "said"),
+    [
+        ([("max.connections", SET, "0")], "max.connections='0' is refused: it must be at least 1"),
+        ([("max.connections.per.ip", SET, "0")], "name who may in max.connections.per.ip.overrides"),
+        ([("max.connections.per.ip.overrides", SET, "localhost:5")], "with an IP address, not 'localhost:5'"),
+        ([("producer.id.expiration.ms", SET, "soon")], "producer.id.expiration.ms='soon' is refused"),
+    ],
+)
+def test_a_setting_of_a_broker_that_cannot_be_is_refused_by_name(alterations, said):
+    refused = refusal(BROKER, *alterations)
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert said in refused.message
+
+
+def test_what_holds_together_is_checked_over_all_brokers_and_the_static_settings():
+    image = image_of(ConfigRecord(4, "", "max.connections.per.ip.overrides", "::1:7"))
+    assert after(BROKER, ("max.connections.per.ip", SET, "0"), image=image) == {"max.connections.per.ip": "0"}
+    static = {"max.connections.per.ip.overrides": "::1:7"}
+    assert after(BROKER, ("max.connections.per.ip", SET, "0"), broker_settings=static)
+
+
+def test_a_setting_that_a_later_release_left_can_be_taken_back():
+    image = image_of(ConfigRecord(4, "1", "no.such", "1"))
+    assert after(BROKER, ("no.such", DELETE, None), image=image) == {}

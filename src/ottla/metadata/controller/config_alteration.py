@@ -25,13 +25,14 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import validate_topic_name
+from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import (
     Complaints,
     InvalidSettingError,
     SettingDefinition,
     SettingType,
-    UpdateScope,
+    UpdateMode,
     parse_list,
     shortened,
 )
@@ -112,7 +113,7 @@ def _changes(
     if kind == ConfigResourceType.BROKER:
         if name and name not in map(str, image.brokers):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
-        return _broker_changes(image, request)
+        return _broker_changes(image, request, broker_settings)
     if kind in RESOURCE_TYPES_WITHOUT_SETTINGS and name:
         return _collected({}, request, partial(_refuse_unsupported, kind))
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
@@ -141,20 +142,31 @@ def _topic_changes(
     return changes
 
 
-def _broker_changes(image: MetadataImage, request: ResourceAlteration) -> dict[str, str | None]:
+def _broker_changes(
+    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str]
+) -> dict[str, str | None]:
     own = image.config(request.resource)
 
     def new_value(alteration: Alteration) -> str | None:
         definition = BROKER_SETTINGS.get(alteration.name)
         if definition is None:
+            if alteration.operation == AlterOperation.DELETE and alteration.name in own:
+                return None  # a release that knew it set it
             raise InvalidSettingError(unknown_broker_setting(alteration.name))
-        if definition.scope == UpdateScope.READ_ONLY:
+        if definition.update_mode == UpdateMode.PER_BROKER and request.resource == ALL_BROKERS:
+            raise InvalidSettingError(f"{definition.name} is not the same for all brokers: set it on one by its number")
+        if definition.update_mode == UpdateMode.READ_ONLY:
             raise InvalidSettingError(
                 f"{definition.name} is read-only: set it in the broker's file or on its command line and restart it"
             )
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
-    return _collected(own, request, new_value)
+    changes = _collected(own, request, new_value)
+    inherited = {} if request.resource == ALL_BROKERS else image.config(ALL_BROKERS)
+    dynamic = {**inherited, **own, **changes}
+    after = {name: value for name, value in dynamic.items() if value is not None and name in BROKER_SETTINGS}
+    BrokerSettings({**broker_settings, **after})  # what no setting can check alone
+    return changes
 
 
 def _refuse_unsupported(kind: ConfigResourceType, alteration: Alteration) -> str | None:

@@ -1,0 +1,40 @@
+"""Applies what is set on brokers while they run to the parts that run (KIP-226).
+
+Defaults of topics reach the logs through the `PartitionKeeper`; here are the settings of the broker itself. The
+precedence is Kafka's: this broker's own, then those of all brokers, then those it was started with, then the defaults.
+"""
+
+import logging
+
+from ottla.broker.configs import ConfigService
+from ottla.metadata.image.delta import MetadataDelta
+from ottla.metadata.image.image import ConfigResourceType, MetadataImage
+from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.server.sections import network_config
+
+logger = logging.getLogger(__name__)
+
+
+class DynamicBrokerConfig:
+    """A subscriber of the metadata. Belongs to the event loop."""
+
+    def __init__(self, configs: ConfigService, quotas: ConnectionQuotas, connections_max: int) -> None:
+        """`connections_max` is how many connections the limit on open files leaves room for."""
+        self._configs = configs
+        self._quotas = quotas
+        self._connections_max = connections_max
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Apply a change of the metadata."""
+        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
+            self.apply(image)
+
+    def apply(self, image: MetadataImage) -> None:
+        """Have what is set hold: also for the start, before the doors open."""
+        settings = self._configs.broker_settings(image)
+        for warning in settings.warnings:
+            logger.warning("%s", warning)
+        config = network_config(settings, self._connections_max)
+        self._quotas.max_connections = config.max_connections
+        self._quotas.max_connections_per_ip = config.max_connections_per_ip
+        self._quotas.per_ip_overrides = config.max_connections_per_ip_overrides

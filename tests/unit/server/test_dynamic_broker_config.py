@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from ottla.client.admin import Admin, NewTopic
+from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerUnreachableError
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.unit.server.whole_broker import broker, client
+
+BROKER = 4
+SET, DELETE = 0, 1
+
+
+async def alter(cluster: Cluster, name: str, setting: str, value: str | None) -> None:
+    operation = DELETE if value is None else SET
+    resource = AlterConfigsResource(BROKER, name, (AlterableConfig(setting, operation, value),))
+    response = await cluster.ask_any(IncrementalAlterConfigsRequest((resource,)), IncrementalAlterConfigsResponse)
+    [result] = response.responses
+    assert result.error_code == 0, result.error_message
+
+
+async def test_a_limit_on_connections_holds_from_the_moment_it_is_set_until_it_is_taken_back(tmp_path: Path) -> None:
+    async with broker(tmp_path, {}) as server, client(server) as cluster:
+        async with client(server):
+            pass
+        await alter(cluster, "", "max.connections.per.ip", "1")
+        with pytest.raises(BrokerUnreachableError):
+            async with client(server):
+                pass
+        await alter(cluster, "1", "max.connections.per.ip.overrides", "127.0.0.1:2")
+        async with client(server):
+            with pytest.raises(BrokerUnreachableError):
+                async with client(server):
+                    pass
+        await alter(cluster, "1", "max.connections.per.ip.overrides", None)
+        await alter(cluster, "", "max.connections.per.ip", None)
+        await alter(cluster, "1", "max.connections", "1")
+        with pytest.raises(BrokerUnreachableError):
+            async with client(server):
+                pass
+
+
+async def test_what_was_set_while_a_broker_ran_holds_after_its_restart_over_what_it_was_started_with(
+    tmp_path: Path,
+) -> None:
+    async with broker(tmp_path, {}) as server, client(server) as cluster:
+        await alter(cluster, "", "max.connections", "1")
+        await alter(cluster, "1", "log.retention.ms", "5000")
+        await Admin(cluster).create_topic(NewTopic("a"))
+    settings = {"max.connections": "100", "log.retention.ms": "9000"}
+    async with broker(tmp_path, settings) as server, client(server) as cluster:
+        assert server._replicas.get("a", 0).log.config.retention_ms == 5000
+        with pytest.raises(BrokerUnreachableError):
+            async with client(server):
+                pass
+        await alter(cluster, "1", "log.retention.ms", None)
+        assert server._replicas.get("a", 0).log.config.retention_ms == 9000
+
+
+async def test_the_defaults_of_topics_reach_their_logs_and_not_those_that_say_otherwise(tmp_path: Path) -> None:
+    async with broker(tmp_path, {}) as server, client(server) as cluster:
+        await Admin(cluster).create_topic(NewTopic("a"))
+        await Admin(cluster).create_topic(NewTopic("b", configs={"max.message.bytes": "7"}))
+        await alter(cluster, "", "message.max.bytes", "9")
+        await alter(cluster, "", "producer.id.expiration.ms", "60000")
+        configs = [server._replicas.get(name, 0).log.config for name in ("a", "b")]
+        assert [config.max_message_bytes for config in configs] == [9, 7]
+        assert [config.producer_id_expiration_ms for config in configs] == [60_000, 60_000]

@@ -1,0 +1,43 @@
+"""A whole broker in the loop of the test: real files, real sockets, the client of this package."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.cluster import Cluster
+from ottla.client.options import ClientOptions
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import ManualTimer
+from ottla.server.server import Doors, Server
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_manager import LogManager
+
+
+@asynccontextmanager
+async def broker(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
+    """Started, and stopped cleanly at the end; its timers do not move."""
+    given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **settings}
+    tasks, timer = Tasks(), ManualTimer()
+    logs = LogManager(directory, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
+    await tasks.in_thread(logs.load)
+    server = Server(BrokerSettings(given), logs, Doors(SystemClock(), SeededRng(0), timer, tasks))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def client(server: Server) -> AsyncIterator[Cluster]:
+    """Connected. Raises BrokerUnreachableError when it is not let in."""
+    cluster = Cluster(ClientOptions.of(str(server.address), client_id="test"), AsyncioIo())
+    try:
+        await cluster.connect()
+        yield cluster
+    finally:
+        cluster.close()
