@@ -8,6 +8,7 @@ An answer without records waits as well, for what the shard wrote before it: it 
 those records.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,8 @@ from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
+
+logger = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 70
 """At most what a record takes beside key and value: varints, attributes, header count; the batch header is 61."""
@@ -76,9 +79,15 @@ class ShardLog:
         if append is None:
             return
         self._in_flight.append(append)
-        batches = self._build(append.records)
-        append.records = []
-        self._partition.append(batches, acks=ACKS_ALL, on_ack=lambda ack: self._on_ack(append, ack), from_client=False)
+        try:
+            batches = self._build(append.records)
+            append.records = []
+            self._partition.append(
+                batches, acks=ACKS_ALL, on_ack=lambda ack: self._on_ack(append, ack), from_client=False
+            )
+        except Exception as error:
+            logger.exception("an append to %s failed inside the broker", self._partition.topic_partition)
+            self._on_ack(append, AppendAck(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
     def _build(self, records: list[tuple[int, bytes, bytes | None, tuple[()]]]) -> bytearray:
         """One batch, or as many as it takes so that none is larger than the topic allows."""

@@ -167,7 +167,13 @@ class ShardRunner:
         self._timers.close()
         self._log.close(ErrorCode.NOT_COORDINATOR)
         if was_active:
-            deliver(self._shard.handle_unloaded().answers)
+            try:
+                outcome = self._shard.handle_unloaded()
+            except Exception:
+                # What follows a lost leadership must happen all the same; those who wait find out by their time-outs.
+                logger.exception("the shard of %s could not tell those who wait", self.partition.topic_partition)
+            else:
+                deliver(outcome.answers)
 
     def _open_log(self) -> ShardLog:
         return ShardLog(self.partition, self._environment, self._on_append_failure)

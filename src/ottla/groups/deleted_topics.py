@@ -10,9 +10,16 @@ until no such record is left in the log.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 from uuid import UUID
 
+from ottla.coordination.outcome import Answer
 from ottla.groups.committed_offset import CommittedOffset
+from ottla.model.error_code import ErrorCode
+
+SWEEP_DELAY_MS_MIN: Final = 1_000
+SWEEP_DELAY_MS_MAX: Final = 60_000
+"""A sweep whose tombstones the log refused is tried again after these times, doubling from one to the other."""
 
 TopicIdOf = Callable[[str], UUID | None]
 """The id of the topic that has a name now; None when there is none."""
@@ -24,11 +31,13 @@ class DeletedTopics:
     It outlives the shard: what is deleted while a shard loads, or before it loads again, is known to the next.
     """
 
-    __slots__ = ("_count", "_marks", "id_of")
+    __slots__ = ("_count", "_marks", "id_of", "sweep_delay_ms")
 
     def __init__(self, id_of: TopicIdOf) -> None:
         self.id_of = id_of
         """The id of the topic that has a name now."""
+        self.sweep_delay_ms = 0
+        """How long the sweep after the next load waits: while a disk is full, every tombstone costs a load."""
         self._marks: dict[str, int] = {}
         self._count = 0
 
@@ -51,6 +60,13 @@ class DeletedTopics:
         """Nothing in the log is left of the topic that was deleted, unless another of the name went after `mark`."""
         if mark is not None and self._marks.get(name) == mark:
             del self._marks[name]
+
+    def on_tombstones(self, answer: Answer) -> None:
+        """Tombstones of a sweep are committed, or were refused."""
+        if answer.error is ErrorCode.NONE:
+            self.sweep_delay_ms = 0
+        else:
+            self.sweep_delay_ms = min(max(2 * self.sweep_delay_ms, SWEEP_DELAY_MS_MIN), SWEEP_DELAY_MS_MAX)
 
     def owned(self, topic: str, committed: CommittedOffset) -> bool:
         """Whether an offset was committed to a topic that is gone."""

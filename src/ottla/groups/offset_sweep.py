@@ -39,8 +39,16 @@ class OffsetSweep:
         self._walk: Iterator[tuple[str, int]] = iter(())
 
     def begin_all(self, step: Step) -> None:
-        """Look through all offsets there are: the shard was loaded, and does not know how far the last sweep came."""
-        self.begin(step, dict.fromkeys((*self._offsets.topics(), *self._deleted.names)))
+        """Look through all offsets there are: the shard was loaded, and does not know how far the last sweep came.
+
+        When it loaded because the log had refused the tombstones, they wait: longer each time they are refused again.
+        """
+        topics = dict.fromkeys((*self._offsets.topics(), *self._deleted.names))
+        if not self._deleted.sweep_delay_ms:
+            self.begin(step, topics)
+        elif topics:
+            self._topics.extend(topics)
+            step.outcome.set_timer(OffsetSweepTimer(), self._deleted.sweep_delay_ms)
 
     def begin(self, step: Step, topics: Iterable[str]) -> None:
         """Look through the offsets of these topics, the first slice in this step."""
@@ -51,11 +59,13 @@ class OffsetSweep:
 
     def go_on(self, step: Step) -> None:
         """Remove a slice, and set the timer for the next if there is more."""
-        left = SLICE_OFFSETS_MAX
+        left, written_before = SLICE_OFFSETS_MAX, len(step.outcome.records)
         while left and (self._topic is not None or self._topics):
             if self._topic is None:
                 self._open(self._topics.popleft())
             left -= self._remove(step, left)
+        if len(step.outcome.records) > written_before:
+            step.outcome.answer(self._deleted.on_tombstones, Answer())
         if self._topic is not None or self._topics:
             step.outcome.set_timer(OffsetSweepTimer(), SLICE_INTERVAL_MS)
 

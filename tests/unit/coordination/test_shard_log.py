@@ -54,6 +54,17 @@ def test_an_answer_without_records_waits_for_what_was_written_before_it(held: Ha
     assert held.heard == ["a", "b", "c", "d"]
 
 
+def test_an_append_that_fails_in_an_unexpected_way_is_one_that_was_refused(
+    held: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(held.partition, "append", None)
+    held.write("a", b"1")
+    held.turn.end()
+    assert held.failures == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    held.log.close(ErrorCode.NOT_COORDINATOR)
+    assert held.heard == ["a:NOT_COORDINATOR"]
+
+
 def test_the_records_of_one_turn_are_one_append(held: Harness):
     held.write("a", b"1", b"2")
     held.write("b", b"3")

@@ -182,6 +182,18 @@ async def test_closing_tells_everybody_and_stops_the_timers(harness: Harness):
     assert harness.heard[2:] == ["NOT_COORDINATOR"]
 
 
+async def test_a_shard_that_cannot_even_be_unloaded_is_closed_all_the_same(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    await harness.load()
+    harness.partition.holds_back = True
+    harness.ask(put("a", "one"))
+    monkeypatch.setattr(WordShard, "handle_unloaded", crash)
+    harness.runner.close()
+    assert harness.heard == ["NOT_COORDINATOR"]
+    assert harness.runner.state is ShardState.CLOSED
+
+
 async def test_closing_while_loading_leaves_it_closed(harness: Harness, caplog: pytest.LogCaptureFixture):
     harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
     harness.runner.start()

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.deleted_topics import SWEEP_DELAY_MS_MIN
 from ottla.groups.group_config import GROUP_ID_BYTES_MAX, PROTOCOLS_PER_MEMBER_MAX, GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.member import MemberProtocol
@@ -277,11 +278,22 @@ async def test_tombstones_the_log_refused_are_written_when_it_was_read_again(har
     harness.create_topic(2)
     harness.turn.end()
     harness.partition.lose()
-    harness.partition.holds_back = False
-    await until(lambda: not harness.groups.is_loading)
-    assert shard_of(harness).offset_count == 0
-    harness.turn.end()
+    for delay_ms in (SWEEP_DELAY_MS_MIN, 2 * SWEEP_DELAY_MS_MIN):
+        await until(lambda: not harness.groups.is_loading)
+        harness.fetch()
+        assert (harness.answers.pop().offsets, shard_of(harness).offset_count) == ({}, 1)
+        harness.environment.timer.advance(delay_ms - 1)
+        assert shard_of(harness).offset_count == 1
+        harness.environment.timer.advance(1)
+        assert shard_of(harness).offset_count == 0
+        harness.turn.end()
+        if delay_ms == SWEEP_DELAY_MS_MIN:
+            harness.partition.lose()
+    harness.partition.commit()
     assert len(harness.partition.batches) == 2
+    harness.restart()
+    await harness.elect()
+    assert shard_of(harness).offset_count == 0
 
 
 async def test_a_commit_that_was_read_before_its_topic_went_is_not_the_next_topics(harness: Harness):
