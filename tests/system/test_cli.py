@@ -356,6 +356,63 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(cli: Cli, filled: str) ->
     assert consuming.stderr.read() == b""
 
 
+@pytest.fixture
+def long_topic(cli: Cli) -> str:
+    """A topic whose records are more than a pipe holds."""
+    topic = cli.topic()
+    cli.ok("produce", topic, stdin=b"".join(b"%0999d\n" % number for number in range(1_000)))
+    return topic
+
+
+@pytest.mark.parametrize(
+    "command", ["consume {}", "consume {} -g {}", "topic list", "topic --help", "log dump -r {dir}/{}-0"]
+)
+def test_every_command_ends_quietly_when_nobody_reads_what_it_writes(cli: Cli, long_topic: str, command: str) -> None:
+    arguments = command.replace("{dir}", str(cli.broker.data_dir)).replace("{}", long_topic).split()
+    reading, writing = os.pipe()
+    os.close(reading)
+    ending = cli.start(*arguments, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert ending.stderr is not None
+    assert (ending.wait(DEADLINE_S), ending.stderr.read()) == (0, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_closed_pipe_did_not_take_is_read_again_by_the_group(cli: Cli, long_topic: str, unbuffered: str) -> None:
+    cli.env["PYTHONUNBUFFERED"] = unbuffered
+    group = f"g-{uuid4().hex[:8]}"
+    consuming = cli.start("consume", long_topic, "-g", group, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert consuming.stdout is not None
+    assert consuming.stderr is not None
+    seen = [int(consuming.stdout.readline()) for _ in range(3)]
+    consuming.stdout.close()
+    assert (consuming.wait(DEADLINE_S), consuming.stderr.read()) == (0, b"")
+    seen += map(int, cli.ok("consume", long_topic, "-g", group, "--exit").split())
+    assert set(seen) == set(range(1_000))
+
+
+@pytest.mark.parametrize("arguments", ["topic list", "consume {} --exit", "consume {} -g {} --exit"])
+def test_output_that_finds_no_room_is_an_error_and_is_not_committed(cli: Cli, long_topic: str, arguments: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ending = cli.start(*arguments.replace("{}", long_topic).split(), stdout=full.fileno(), stderr=subprocess.PIPE)
+    assert ending.stderr is not None
+    assert (ending.wait(DEADLINE_S), ending.stderr.read()) == (1, b"ottla: No space left on device\n")
+    if "-g" in arguments:
+        assert len(cli.ok("consume", long_topic, "-g", long_topic, "--exit").split()) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("command", "closed"), [("topic list", ">&-"), ("consume {} --exit", ">&-"), ("produce {}", "<&-")]
+)
+def test_a_standard_stream_that_is_not_there_is_an_error(cli: Cli, long_topic: str, command: str, closed: str) -> None:
+    line = f'"$@" {closed}'
+    ending = subprocess.run(
+        ["sh", "-c", line, "sh", *OTTLA, *command.replace("{}", long_topic).split()],
+        env=cli.env, capture_output=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert (ending.returncode, ending.stderr) == (1, b"ottla: Bad file descriptor\n")
+
+
 def test_reading_goes_on_when_the_broker_comes_back(new_broker: NewBroker) -> None:
     broker = new_broker().start()
     cli = Cli(broker)

@@ -6,6 +6,9 @@ def main() -> None:
     from ottla.runtime import garbage
 
     garbage.look_less_often()
+    from ottla.cli.standard_streams import open_missing
+
+    open_missing()
     from ottla.cli.main import run
 
     raise SystemExit(run())

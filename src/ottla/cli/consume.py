@@ -1,6 +1,6 @@
 """`ottla consume`: read records of a topic."""
 
-import select
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -9,11 +9,13 @@ import click
 
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
+from ottla.cli.standard_streams import reader_is_gone
 
 if TYPE_CHECKING:
     from ottla.cli.reading import Wanted
     from ottla.cli.record_format import FormatRecord
     from ottla.client.consumer_options import ConsumerOptions
+    from ottla.client.consumer_record import ConsumerRecord
 
 
 @click.command("consume")
@@ -148,38 +150,23 @@ async def _run(bootstrap: str, wanted: "Wanted", options: "ConsumerOptions", wri
     from ottla.runtime.tasks import Tasks
 
     tasks = Tasks("consume", threads_max=1)
+
+    async def write_out(records: "list[ConsumerRecord]") -> None:
+        await tasks.in_thread(_write_out, b"".join([write(record) for record in records]))
+
     try:
         async with Consumer(client_options(bootstrap), options) as consumer:
             reading = Reading(consumer, wanted)
             await reading.begin()
             while not reading.finished:
-                records = await reading.next()
-                if records:
-                    chunk = b"".join([write(record) for record in records])
-                    try:
-                        await tasks.in_thread(_write_out, chunk)
-                    except BaseException:
-                        # What was not written out is not to be committed.
-                        reading.take_back(records)
-                        raise
-                elif _nobody_reads():
+                if not await reading.give(write_out) and reader_is_gone():
                     raise BrokenPipeError
     finally:
         await tasks.close()
 
 
 def _write_out(chunk: bytes) -> None:
-    sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()
-
-
-def _nobody_reads() -> bool:
-    """Whether the other end of our output pipe is closed, so that waiting for more to write is no use."""
-    if not hasattr(select, "poll"):
-        return False
-    watch = select.poll()
-    try:
-        watch.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):
-        return False
-    return any(event & select.POLLERR for _, event in watch.poll(0))
+    """All of it, or an error: with PYTHONUNBUFFERED, a write to `sys.stdout` may take a part and say so by a number."""
+    rest, descriptor = memoryview(chunk), sys.stdout.fileno()
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

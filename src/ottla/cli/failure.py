@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from contextlib import suppress
 
 import click
 
@@ -20,16 +21,18 @@ class CommandError(Exception):
 
 
 def report(error: BaseException, *, debug: bool) -> ExitCode:
-    """Say what went wrong, unless the user knows, and return the exit code."""
+    """Say what went wrong, unless the user knows or nobody reads it, and return the exit code."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return ExitCode.INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        print(error.format_message(), file=sys.stderr)
-        return ExitCode.USAGE
-    line, code = _explain(error)
-    if debug:
-        traceback.print_exception(error)
-    print(f"ottla: {printable(line)}", file=sys.stderr)
+        text, code = error.format_message(), ExitCode.USAGE
+    else:
+        line, code = _explain(error)
+        text = f"ottla: {printable(line)}"
+    with suppress(OSError):
+        if debug:
+            traceback.print_exception(error)
+        print(text, file=sys.stderr)
     return code
 
 

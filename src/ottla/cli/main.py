@@ -11,7 +11,11 @@ import click
 from ottla import __version__
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import report
+from ottla.cli.standard_streams import discard_unwritten, reader_is_gone
 from ottla.runtime.log_lines import LineFormatter
+
+_PROGRAM = "ottla"
+_COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
 
 _EPILOG = """\b
 Exit codes:
@@ -93,14 +97,33 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        outcome = cli.main(args=list(arguments), prog_name="ottla", standalone_mode=False)
+        code = _invoke(list(arguments))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has seen enough (`| head`). Nothing more can be written, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else ExitCode.FAILED
     except BaseException as error:
-        return report(error, debug="--debug" in arguments)
+        code = _failed(error, debug="--debug" in arguments)
+        discard_unwritten()
+    return code
+
+
+def _invoke(arguments: list[str]) -> int:
+    """What click's own `main` does, but a refused write stays an error: there it is exit code 1, whatever it was."""
+    completing = os.environ.get(_COMPLETION_VARIABLE)
+    if completing:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, _PROGRAM, _COMPLETION_VARIABLE, completing)
+    try:
+        with cli.make_context(_PROGRAM, arguments) as context:
+            outcome = cli.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     return outcome if isinstance(outcome, int) else ExitCode.OK
+
+
+def _failed(error: BaseException, *, debug: bool) -> int:
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+    if isinstance(error, BrokenPipeError) and reader_is_gone():
+        # Whoever reads our output has seen enough (`| head`), and got it: there is nothing to say.
+        return ExitCode.OK
+    return report(error, debug=debug)

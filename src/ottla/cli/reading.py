@@ -1,5 +1,7 @@
 """One run of `ottla consume`: where it begins, what it gives, and when it has seen what it was asked for."""
 
+from collections.abc import Awaitable, Callable
+
 from ottla.cli.start_position import StartKind, StartPosition
 from ottla.client.consumer import Consumer
 from ottla.client.consumer_record import ConsumerRecord
@@ -7,6 +9,9 @@ from ottla.client.errors import TopicNotFoundError
 from ottla.client.offsets import OffsetAt
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
+
+WriteOut = Callable[[list[ConsumerRecord]], Awaitable[None]]
+"""Returns when the records are out of this process; raises when some may not be."""
 
 _POLL_RECORDS = 2_000
 _POLL_MS = 500
@@ -26,7 +31,7 @@ class Wanted:
 
 
 class Reading:
-    """Ask `next` for records until it is `finished`."""
+    """Let it `give` records until it is `finished`."""
 
     def __init__(self, consumer: Consumer, wanted: Wanted) -> None:
         self._consumer = consumer
@@ -53,23 +58,34 @@ class Reading:
             self._consumer.seek(topic_partition, offset)
         await self._find_ends(partitions)
 
-    async def next(self) -> list[ConsumerRecord]:
-        """The next records to write out, maybe none."""
+    async def give(self, write_out: WriteOut) -> bool:
+        """Poll once, and write out what came; whether anything did.
+
+        Only what was written out counts as read, and is committed for a group: whatever ends this call early, reading
+        goes on before these records.
+        """
         limit = _POLL_RECORDS if self._left is None else min(self._left, _POLL_RECORDS)
         records = await self._consumer.poll(limit, _POLL_MS)
-        assigned = set(self._consumer.assignment())
-        if self._in_group and assigned != self._known:
-            self._known = assigned
-            await self._find_ends(sorted(assigned))
-        kept = [record for record in records if not self._is_past_end(record)]
+        try:
+            assigned = set(self._consumer.assignment())
+            if self._in_group and assigned != self._known:
+                self._known = assigned
+                await self._find_ends(sorted(assigned))
+            kept = [record for record in records if not self._is_past_end(record)]
+            if kept:
+                await write_out(kept)
+        except BaseException:
+            self._take_back(records)
+            raise
         self._account(kept, came=bool(records))
-        return kept
+        return bool(kept)
 
-    def take_back(self, records: list[ConsumerRecord]) -> None:
-        """These were not written out: go on before them."""
-        for record in reversed(records):
-            if record.topic_partition in self._known or not self._in_group:
-                self._consumer.seek(record.topic_partition, record.offset)
+    def _take_back(self, records: list[ConsumerRecord]) -> None:
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        for topic_partition, offset in first.items():
+            self._consumer.seek(topic_partition, offset)
 
     @property
     def _in_group(self) -> bool:

@@ -197,7 +197,14 @@ class Consumer:
                 await self._keep_up()
                 records = self._decoded.give(max_records)
                 while len(records) < max_records and (position := self._positions.next_waiting()) is not None:
-                    self._decoded.decode(position)
+                    try:
+                        self._decoded.decode(position)
+                    except ClientError as error:
+                        if not records:
+                            raise
+                        # Those of other partitions count as given: they are, and the next poll raises.
+                        self._fetcher.fail(error)
+                        return records
                     self._fetcher.wake()
                     records += self._decoded.give(max_records - len(records))
                 if records or deadline.passed:
