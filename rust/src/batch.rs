@@ -33,6 +33,7 @@ impl<'a> Batch<'a> {
             position: self.position,
             batch_index: self.index,
             base_offset: Some(self.header.base_offset),
+            record_errors: Vec::new(),
         })
     }
 
@@ -130,7 +131,8 @@ impl<'a> Batches<'a> {
         ))
     }
 
-    fn error(&self, fault: Fault, what: String) -> BatchError {
+    /// A failure where the next batch would start.
+    pub fn error(&self, fault: Fault, what: String) -> BatchError {
         BatchError {
             fault,
             what,
@@ -139,6 +141,7 @@ impl<'a> Batches<'a> {
             base_offset: self.data[self.position..]
                 .first_chunk()
                 .map(|bytes| i64::from_be_bytes(*bytes)),
+            record_errors: Vec::new(),
         }
     }
 

@@ -14,6 +14,16 @@ pub struct BatchInfo {
     header: BatchHeader,
 }
 
+impl BatchInfo {
+    /// Of a batch at the start of its buffer.
+    pub fn first(header: BatchHeader) -> Self {
+        BatchInfo {
+            position: 0,
+            header,
+        }
+    }
+}
+
 #[pymethods]
 impl BatchInfo {
     #[getter]

@@ -24,18 +24,23 @@ impl Opener {
 
     /// The records of `batch`, after its checksum and counts were found right.
     pub fn open<'a>(&'a mut self, batch: &Batch<'a>) -> Result<Records<'a>, BatchError> {
+        Ok(Records::new(&batch.header, self.bytes(batch)?))
+    }
+
+    /// The bytes of the records of `batch`, after its checksum and counts were found right.
+    pub fn bytes<'a>(&'a mut self, batch: &Batch<'a>) -> Result<&'a [u8], BatchError> {
         batch.check_crc()?;
         batch.check_counts()?;
         let codec = batch.check_codec()?;
         let payload = batch.payload();
         // A batch that compaction emptied keeps its header, and nothing was compressed.
         if codec == Codec::None || payload.is_empty() {
-            return Ok(Records::new(&batch.header, payload));
+            return Ok(payload);
         }
         match codec.decompress(payload, self.budget, &mut self.scratch) {
             Ok(()) => {
                 self.budget -= self.scratch.len();
-                Ok(Records::new(&batch.header, &self.scratch))
+                Ok(&self.scratch)
             }
             Err(DecompressError::Malformed(what)) => batch.error(
                 Fault::Corrupt,
@@ -78,6 +83,7 @@ pub fn record_error(batch: &Batch<'_>, record_index: usize, malformed: Malformed
         position: batch.position,
         batch_index: batch.index,
         base_offset: Some(batch.header.base_offset),
+        record_errors: Vec::new(),
     }
 }
 

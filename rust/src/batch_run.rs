@@ -9,7 +9,7 @@ use crate::batch_payload::record_error;
 use crate::checksum::crc32c_of;
 use crate::codec::Codec;
 use crate::error::{BatchError, Fault};
-use crate::record::{Records, are_plainly_sound};
+use crate::record::{Records, glance};
 
 /// What a broker asks of the batches that a producer sends.
 #[derive(Clone, Copy)]
@@ -20,8 +20,8 @@ pub struct ProducerRules {
     pub allow_control: bool,
 }
 
-/// Checks one batch against the rules for what a producer may write.
-fn check_produced(batch: &Batch<'_>, rules: ProducerRules) -> Result<(), BatchError> {
+/// Checks all of one batch but its records against the rules for what a producer may write.
+pub fn check_header(batch: &Batch<'_>, rules: ProducerRules) -> Result<Codec, BatchError> {
     let header = &batch.header;
     let size = batch.bytes.len();
     if rules.max_batch_bytes != 0 && size > rules.max_batch_bytes {
@@ -63,14 +63,14 @@ fn check_produced(batch: &Batch<'_>, rules: ProducerRules) -> Result<(), BatchEr
             "the delete horizon is the log cleaner's to set".to_string(),
         );
     }
-    check_records(batch, codec)
+    Ok(codec)
 }
 
 /// The fewest bytes of a record: five lengths or deltas, the attributes, and the count of headers.
 const LEAST_RECORD_BYTES: u64 = 7;
 
-/// A base timestamp below this and any delta of five bytes make a timestamp of 64 bits.
-const TIMESTAMP_FITS: u64 = 1 << 62;
+/// A base timestamp below this and any delta of six bytes make a timestamp of 64 bits.
+pub const TIMESTAMP_FITS: u64 = 1 << 62;
 
 /// Refuses records that no reader could make sense of, which would stop every consumer at this batch.
 ///
@@ -78,22 +78,30 @@ const TIMESTAMP_FITS: u64 = 1 << 62;
 /// writing it does: it has to begin as the codec begins, and hold no more records than its bytes can expand to.
 fn check_records(batch: &Batch<'_>, codec: Codec) -> Result<(), BatchError> {
     let payload = batch.payload();
-    if codec == Codec::None {
-        let timestamps_fit = batch.header.base_timestamp.unsigned_abs() < TIMESTAMP_FITS;
-        if timestamps_fit && are_plainly_sound(payload, batch.header.record_count) {
-            return Ok(());
-        }
-        for (index, record) in Records::new(&batch.header, payload).enumerate() {
-            if let Err(malformed) = record {
-                let error = record_error(batch, index, malformed);
-                return Err(BatchError {
-                    fault: Fault::InvalidRecord,
-                    ..error
-                });
-            }
-        }
+    if codec != Codec::None {
+        return check_closed(batch, codec);
+    }
+    let timestamps_fit = batch.header.base_timestamp.unsigned_abs() < TIMESTAMP_FITS;
+    if timestamps_fit && glance(payload, batch.header.record_count).is_some() {
         return Ok(());
     }
+    for (index, record) in Records::new(&batch.header, payload).enumerate() {
+        record.map_err(|malformed| unreadable(record_error(batch, index, malformed)))?;
+    }
+    Ok(())
+}
+
+/// `error`, of records that no producer may write.
+pub fn unreadable(error: BatchError) -> BatchError {
+    BatchError {
+        fault: Fault::InvalidRecord,
+        ..error
+    }
+}
+
+/// Refuses compressed records that do not begin as the codec begins, or of which the header says more than can be.
+pub fn check_closed(batch: &Batch<'_>, codec: Codec) -> Result<(), BatchError> {
+    let payload = batch.payload();
     if !codec.begins(payload) {
         return batch.error(
             Fault::InvalidRecord,
@@ -123,7 +131,8 @@ pub fn validate(
     let mut batches = Batches::new(data);
     for batch in &mut batches {
         let batch = batch?;
-        check_produced(&batch, rules)?;
+        let codec = check_header(&batch, rules)?;
+        check_records(&batch, codec)?;
         found.push((batch.position, batch.header));
     }
     batches.check_end()?;
@@ -263,7 +272,8 @@ pub fn assign_producer(data: &mut [u8], producer: Producer) -> Result<i32, Batch
     Ok(next_sequence)
 }
 
-fn put_crc(batch: &mut [u8]) {
+/// Writes the checksum of a whole batch into it.
+pub fn put_crc(batch: &mut [u8]) {
     let crc = crc32c_of(&batch[ATTRIBUTES_AT..]);
     put(batch, CRC_AT, crc.to_be_bytes());
 }

@@ -1,7 +1,7 @@
 //! What can be wrong with a run of record batches, and how Python hears of it.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 use std::fmt;
 
 /// The kinds of failure; each is an exception class of `ottla.native.errors`.
@@ -11,6 +11,8 @@ pub enum Fault {
     Corrupt,
     /// The batch is intact, but no producer may write it.
     InvalidRecord,
+    /// A record's timestamp is not one that may be written.
+    InvalidTimestamp,
     /// The batch is longer than the caller allows.
     BatchTooLarge,
     /// The message format is not version 2.
@@ -28,6 +30,7 @@ impl Fault {
         match self {
             Fault::Corrupt => "CorruptRecordError",
             Fault::InvalidRecord => "InvalidRecordError",
+            Fault::InvalidTimestamp => "InvalidTimestampError",
             Fault::BatchTooLarge => "BatchTooLargeError",
             Fault::UnsupportedMagic => "UnsupportedMagicError",
             Fault::UnsupportedCodec => "UnsupportedCodecError",
@@ -35,6 +38,15 @@ impl Fault {
             Fault::Truncated => "TruncatedError",
         }
     }
+}
+
+/// A record that may not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordError {
+    /// The record's place in its batch, from 0.
+    pub index: i32,
+    /// What is wrong with it, for a person.
+    pub what: String,
 }
 
 /// One failure, with the place of the batch it was found in.
@@ -50,6 +62,8 @@ pub struct BatchError {
     pub batch_index: usize,
     /// The batch's base offset, when enough of it was there to read it.
     pub base_offset: Option<i64>,
+    /// The records that were the reason, the first of them at least.
+    pub record_errors: Vec<RecordError>,
 }
 
 impl fmt::Display for BatchError {
@@ -69,7 +83,8 @@ impl fmt::Display for BatchError {
 impl BatchError {
     /// The exception object, an instance of a class of `ottla.native.errors`.
     pub fn to_exception<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("ottla.native.errors")?
+        let exception = py
+            .import("ottla.native.errors")?
             .getattr(self.fault.class_name())?
             .cast_into::<PyType>()?
             .call1((
@@ -77,7 +92,13 @@ impl BatchError {
                 self.position,
                 self.batch_index,
                 self.base_offset,
-            ))
+            ))?;
+        if !self.record_errors.is_empty() {
+            let errors = self.record_errors.iter();
+            let pairs = errors.map(|error| (error.index, error.what.as_str()));
+            exception.setattr("record_errors", PyTuple::new(py, pairs)?)?;
+        }
+        Ok(exception)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod allocation;
 mod batch;
 mod codec;
 mod messages;
+mod produced;
 mod records;
 mod round_trip;
 mod sealing;
@@ -18,9 +19,10 @@ mod varint;
 pub type Target = fn(&[u8]);
 
 /// All targets but that of the messages, which needs a Python interpreter.
-const TARGETS: [(&str, Target); 5] = [
+const TARGETS: [(&str, Target); 6] = [
     ("batch", batch::check),
     ("codec", codec::check),
+    ("produced", produced::check),
     ("records", records::check),
     ("round_trip", round_trip::check),
     ("varint", varint::check),

@@ -25,8 +25,10 @@ pub mod fuzzing;
 mod log_io;
 mod message;
 mod partitioner;
+mod produced;
 mod record;
 mod records;
+mod topic_rules;
 mod varint;
 
 /// The native module, `ottla.native._kernel`.
@@ -36,6 +38,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     partitioner::register(module)?;
     batch_info::register(module)?;
     records::register(module)?;
+    topic_rules::register(module)?;
     arrow_records::register(module)?;
     message::register(module)?;
     log_io::register(module)?;

@@ -162,44 +162,73 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Whether `bytes` are `count` records whose offsets follow one another, found at a tenth of the cost of `Records`.
+/// What a quick look at the records of a batch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// The smallest timestamp delta.
+    pub min_delta: i64,
+    /// The largest timestamp delta.
+    pub max_delta: i64,
+    /// Whether every record has a key.
+    pub all_have_keys: bool,
+}
+
+/// What `bytes` hold if they are `count` records, at least one, whose offsets follow one another; found at a tenth of
+/// the cost of `Records`.
 ///
-/// True is certain. False says to look again with `Records`, which takes varints of every length and says what is wrong.
-pub fn are_plainly_sound(bytes: &[u8], count: i32) -> bool {
+/// Some is certain. None says to look again with `Records`, which takes varints of every length and says what is wrong.
+pub fn glance(bytes: &[u8], count: i32) -> Option<Glance> {
+    let mut seen = Glance {
+        min_delta: i64::MAX,
+        max_delta: i64::MIN,
+        all_have_keys: true,
+    };
     let mut left = bytes;
     for offset_delta in 0..count as u64 {
-        let Some(rest) = after_plain_record(left, offset_delta) else {
-            return false;
-        };
-        left = rest;
+        left = after_plain_record(left, offset_delta, &mut seen)?;
     }
-    left.is_empty()
+    (left.is_empty() && count > 0).then_some(seen)
 }
 
 /// What follows the record at the start of `bytes`, if that is sound and has the offset delta.
 #[inline(always)]
-fn after_plain_record(bytes: &[u8], offset_delta: u64) -> Option<&[u8]> {
+fn after_plain_record<'a>(
+    bytes: &'a [u8],
+    offset_delta: u64,
+    seen: &mut Glance,
+) -> Option<&'a [u8]> {
     let mut at = 0;
     let length = plain_length(bytes, &mut at)?;
     let (body, rest) = bytes[at..].split_at_checked(length)?;
     let mut at = 1; // after the attributes
-    while *body.get(at)? >= 0x80 {
-        at += 1;
-        if at > 5 {
-            return None; // a longer timestamp delta, which may be too long
-        }
-    }
-    at += 1;
+    let timestamp_delta = plain_timestamp_delta(body, &mut at)?;
+    seen.min_delta = seen.min_delta.min(timestamp_delta);
+    seen.max_delta = seen.max_delta.max(timestamp_delta);
     if plain_varint(body, &mut at)? != offset_delta << 1 {
         return None;
     }
-    plain_nullable(body, &mut at)?;
+    seen.all_have_keys &= plain_nullable(body, &mut at)?;
     plain_nullable(body, &mut at)?;
     for _ in 0..plain_length(body, &mut at)? {
         at += plain_length(body, &mut at)?;
         plain_nullable(body, &mut at)?;
     }
     (at == body.len()).then_some(rest)
+}
+
+/// A timestamp delta of at most six bytes: two hundred days in five of them, seventy years in six.
+#[inline(always)]
+fn plain_timestamp_delta(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    let mut raw = 0;
+    for shift in [0, 7, 14, 21, 28, 35] {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        raw |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some((raw >> 1) as i64 ^ -((raw & 1) as i64));
+        }
+    }
+    None
 }
 
 /// The zig-zag of a varint of at most four bytes.
@@ -224,14 +253,14 @@ fn plain_length(bytes: &[u8], at: &mut usize) -> Option<usize> {
     (raw & 1 == 0).then_some((raw >> 1) as usize)
 }
 
-/// Goes past a length and as many bytes; -1 stands for null.
+/// Goes past a length and as many bytes; -1 stands for null, of which it says false.
 #[inline(always)]
-fn plain_nullable(bytes: &[u8], at: &mut usize) -> Option<()> {
+fn plain_nullable(bytes: &[u8], at: &mut usize) -> Option<bool> {
     match plain_varint(bytes, at)? {
-        1 => Some(()),
+        1 => Some(false),
         raw if raw & 1 == 0 => {
             *at += (raw >> 1) as usize;
-            Some(())
+            Some(true)
         }
         _ => None,
     }
@@ -349,22 +378,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_plainly_sound(records in records()) {
-            prop_assert!(are_plainly_sound(&written(&records), records.len() as i32));
+        fn what_is_written_is_understood_at_a_glance(records in records()) {
+            let deltas = || records.iter().map(|record| record.0);
+            let seen = Glance {
+                min_delta: deltas().min().unwrap(),
+                max_delta: deltas().max().unwrap(),
+                all_have_keys: records.iter().all(|record| record.1.is_some()),
+            };
+            prop_assert_eq!(glance(&written(&records), records.len() as i32), Some(seen));
         }
 
         #[test]
-        fn what_is_plainly_sound_can_be_read_with_offsets_in_a_row(
+        fn what_is_understood_at_a_glance_is_read_the_same(
             records in records(), at: prop::sample::Index, byte: u8, count in 0_i32..90, use_count: bool
         ) {
             let mut bytes = written(&records);
             let at = at.index(bytes.len());
             bytes[at] = byte;
             let count = if use_count { count } else { records.len() as i32 };
-            if are_plainly_sound(&bytes, count) {
+            if let Some(seen) = glance(&bytes, count) {
                 let read: Result<Vec<_>, _> = Records::new(&header(count), &bytes).collect();
-                let offsets: Vec<_> = read.expect("it was sound").iter().map(|r| r.offset).collect();
+                let read = read.expect("it was sound");
+                let offsets: Vec<_> = read.iter().map(|record| record.offset).collect();
                 prop_assert_eq!(offsets, (0..i64::from(count)).collect::<Vec<_>>());
+                prop_assert_eq!(read.iter().map(|record| record.timestamp).min(), Some(seen.min_delta));
+                prop_assert_eq!(read.iter().map(|record| record.timestamp).max(), Some(seen.max_delta));
+                prop_assert_eq!(read.iter().all(|record| record.key.is_some()), seen.all_have_keys);
             }
         }
     }

@@ -95,6 +95,20 @@ def codec() -> Seeds:
     yield "snappy-bare", b"\x02\x01\x00" + pack(2, text)[20:]
 
 
+def produced() -> Seeds:
+    """As they came, opened, and kept in each codec; with enough to open them and with too little."""
+    for codec in CODECS:
+        one = bytes(build_batch(records(6), codec=codec))
+        yield f"closed-{codec}", b"\x78\xff" + one
+        yield f"keyless-{codec}", b"\x7e\xff" + one
+        yield f"opened-{codec}", b"\x7c\xff" + one
+        yield f"kept-{codec}", bytes([0x44 | (codec + 1) % 5 << 3]) + b"\xff" + one
+        yield f"limited-{codec}", b"\x44\x00" + one
+    late = build_batch([(NOW_MS + 10**9 * (index == 1), b"key", b"", []) for index in range(3)], codec=CODECS[4])
+    yield "late", b"\x7c\xff" + bytes(late)
+    yield "sealed-two", b"\x79\xff" + bytes(build_batch(records(1))) * 2
+
+
 def round_trip() -> Seeds:
     """Records described in bytes."""
     record = bytes([0b1111, 0, 7, 3]) + b"key" + b"\x05value" + b"\x01a\x01b" + b"\x01c" + b"\x01d\x01e"
@@ -301,6 +315,7 @@ TARGETS = {
     "records": records_seeds,
     "recovery": recovery,
     "requests": requests,
+    "produced": produced,
     "round_trip": round_trip,
     "small_files": small_files,
     "varint": varint,

@@ -17,6 +17,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "TopicRules",
     "assign_offsets",
     "assign_producer",
     "build_batch",
@@ -102,6 +103,48 @@ def validate_batches(data: Buffer, *, max_batch_bytes: int = 0, allow_control: b
     as many as the last offset delta says, a sequence number when there is a producer id, no control batch (unless
     allowed). Records are not looked at. Raises at the first bad batch. Base offsets may be anything.
     """
+
+@final
+class TopicRules:
+    """What a topic asks of the batches that producers send. Immutable; `check` and `open` may run in any thread.
+
+    A batch that is refused raises what says why, with `record_errors` where single records are the reason (of which
+    1,000 are named): InvalidRecordError, InvalidTimestampError, BatchTooLargeError, DecompressionLimitError,
+    UnsupportedMagicError, UnsupportedCodecError, CorruptRecordError, TruncatedError.
+    """
+
+    def __new__(
+        cls,
+        *,
+        max_batch_bytes: int,
+        timestamp_limits_ms: tuple[int, int] | None = None,
+        keys_required: bool = False,
+        codec: int | None = None,
+        level: int | None = None,
+        opens_compressed: bool = False,
+        max_decompressed_bytes: int,
+    ) -> Self:
+        """`max_batch_bytes` counts for a batch as it came and as it is kept. `timestamp_limits_ms`: how far before and
+        after now timestamps may be; without them the broker sets the time. `codec` and `level`: what batches are kept
+        in, None for the codec they came in. `opens_compressed`: whether the records of every compressed batch are
+        looked at. Raises ValueError for a codec or a level that does not exist.
+        """
+
+    def check(self, data: Buffer, now_ms: int) -> list[BatchInfo] | None:
+        """The one batch that `data` has to be, if it may be written; None says that `open` has to decide.
+
+        As `validate_batches`, and: it begins at offset 0; of a batch that is not compressed every record has a
+        timestamp within the limits and, if that is asked for, a key, and a largest timestamp that is not that of the
+        records is put right in `data`. Records that are compressed are not looked at.
+        """
+
+    def open(self, data: Buffer, now_ms: int) -> tuple[bytearray | None, list[BatchInfo]]:
+        """Does all that `check` does with the decompressed records as well: the batch to be kept, None for `data`
+        itself, and its header.
+
+        For a thread: it works without the GIL, for some milliseconds a megabyte. It takes up to twice
+        `max_decompressed_bytes`. In another codec a batch has the same records, header and flags.
+        """
 
 def walk_batches(data: Buffer, *, check_crc: bool) -> tuple[list[BatchInfo], int, KernelError | None]:
     """The whole good batches at the start of `data`, the bytes they take, and why there are no more.

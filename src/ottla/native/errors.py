@@ -12,7 +12,10 @@ class KernelError(InvalidInputError):
 
     `position` is the byte in the buffer at which the batch with the failure starts, `batch_index` that batch's place in
     the run from 0, and `base_offset` what its header says. Each is None where it does not apply or could not be read.
+    `record_errors` names records that are the reason: the index in the batch, from 0, and what is wrong.
     """
+
+    record_errors: tuple[tuple[int, str], ...] = ()
 
     def __init__(
         self,
@@ -33,6 +36,10 @@ class CorruptRecordError(KernelError):
 
 class InvalidRecordError(CorruptRecordError):
     """The batch is as it was written, but no producer may write it: sending it again cannot help."""
+
+
+class InvalidTimestampError(KernelError):
+    """A record's timestamp is too far from now, or not the producer's own."""
 
 
 class BatchTooLargeError(KernelError):
