@@ -29,7 +29,7 @@ class ClusterView:
     def __init__(self, settings: BrokerSettings, current_image: Callable[[], MetadataImage]) -> None:
         self.node_id = settings.node_id
         """The number of this broker."""
-        self._advertised = settings.advertised_listener
+        self._advertised = settings.listeners.advertised
         self._current_image = current_image
 
     @property
@@ -45,8 +45,9 @@ class ClusterView:
     def nodes(self, connection: "Connection") -> tuple[Node, ...]:
         """Every broker, by its number, with an address that the client of `connection` can use.
 
-        A broker that advertises no address is told at the one by which this client came: whoever got through to
-        `127.0.0.1` or to a name in a container's network gets through to it again.
+        This broker is told at the address that the listener by which the client came advertises. Where that advertises
+        none, at the one by which the client came: whoever got through to `127.0.0.1` or to a name in a container's
+        network gets through to it again.
         """
         brokers = self._current_image().brokers
         return tuple(self._node(brokers[broker_id], connection) for broker_id in sorted(brokers))
@@ -59,7 +60,8 @@ class ClusterView:
     def _node(self, broker: BrokerImage, connection: "Connection") -> Node:
         local = connection.local
         if broker.broker_id == self.node_id:
-            if self._advertised is not None:
-                return Node(broker.broker_id, self._advertised.host, self._advertised.port, broker.rack)
+            advertised = self._advertised.get(connection.listener_name) if self._advertised else None
+            if advertised is not None:
+                return Node(broker.broker_id, advertised.host, advertised.port, broker.rack)
             return Node(broker.broker_id, local.host, local.port, broker.rack)
         return Node(broker.broker_id, broker.host or local.host, broker.port, broker.rack)

@@ -64,7 +64,9 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             config.max_connections * (CONNECTION_BYTES + SMALLEST),
             f"max.connections={config.max_connections}",
         ),
-        MemoryPart("responses not read yet", config.out_bytes_hard_max, "closed beyond"),
+        MemoryPart(
+            "responses not read yet", config.out_bytes_hard_max * len(settings.listeners.opened), "closed beyond"
+        ),
         MemoryPart("fetches that wait", waiting * WATCH_BYTES, f"{waiting:,} partitions"),
         MemoryPart(
             "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"

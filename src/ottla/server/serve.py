@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import ottla
@@ -22,7 +22,7 @@ from ottla.server.options import ServeOptions
 from ottla.server.sections import network_config
 from ottla.server.server import FETCH_WATCHES_MAX, Doors, Server
 from ottla.settings.broker_settings import BrokerSettings
-from ottla.settings.endpoint import Endpoint
+from ottla.settings.endpoint import PLAINTEXT, Endpoint
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ def _settings_of(options: ServeOptions) -> dict[str, str]:
     if options.kafka is not None:
         given["listeners"] = str(Endpoint(*options.kafka))
     if options.advertise is not None:
-        given["advertised.listeners"] = str(Endpoint(*options.advertise))
+        name, is_named, _ = given.get("listeners", "").partition("://")
+        given["advertised.listeners"] = str(Endpoint(*options.advertise, name.strip() if is_named else PLAINTEXT))
     return given
 
 
@@ -107,7 +108,7 @@ async def _run(
         await server.start()
         garbage.settle()
         took_ms = clock.monotonic_ms() - begun_ms
-        on_ready(_ready_line(server.address, data_dir, took_ms))
+        on_ready(_ready_line(server.addresses, data_dir, took_ms))
         sys.stdout.flush()
         server.read_apis_later()
         await stop.wait()
@@ -116,5 +117,9 @@ async def _run(
         await server.stop()
 
 
-def _ready_line(address: Address, data_dir: Path, took_ms: int) -> str:
-    return f"ottla {ottla.__version__} is ready: kafka {address}, data {data_dir}, in {took_ms} ms"
+def _ready_line(addresses: Mapping[str, Address], data_dir: Path, took_ms: int) -> str:
+    if len(addresses) == 1:
+        listening = " ".join(map(str, addresses.values()))
+    else:
+        listening = " and ".join(f"{address} ({name})" for name, address in addresses.items())
+    return f"ottla {ottla.__version__} is ready: kafka {listening}, data {data_dir}, in {took_ms} ms"

@@ -26,6 +26,7 @@ from ottla.network.address import Address
 from ottla.network.connection import Connection
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import Listener
+from ottla.network.request_memory import RequestMemory
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime import garbage
 from ottla.runtime.clock import Clock
@@ -76,9 +77,7 @@ class Server:
     def __init__(
         self, settings: BrokerSettings, logs: LogManager, doors: Doors, *, connections_max: int = CONNECTIONS_MAX
     ) -> None:
-        """`logs` have been loaded. `settings` name one listener. `connections_max` is how many connections the limit on
-        open files leaves room for.
-        """
+        """`logs` have been loaded; the limit on open files leaves room for `connections_max` connections."""
         self._settings = settings
         self._connections_max = connections_max
         self._network_config = network_config(settings, connections_max)
@@ -130,44 +129,58 @@ class Server:
             eviction_ms=FETCH_SESSION_EVICTION_MS,
         )
         self._gateway = KafkaGateway(self._broker, self._groups, APIS, sessions)
-        endpoint = settings.listeners[0]
         network = self._network_config
         quotas = ConnectionQuotas(network.max_connections, network.max_connections_per_ip)
-        self._listener = Listener(
-            endpoint.host,
-            endpoint.port,
-            self._connect,
-            config=self._network_config,
+        memory = RequestMemory(
+            network.queued_max_request_bytes,
+            stalled_ms=network.stalled_request_ms,
             clock=doors.clock,
             timer=doors.timer,
-            name=endpoint.listener,
-            turn=self._logs.turn,
-            quotas=quotas,
+            call_soon=loop.call_soon,
+        )
+        self._listeners = tuple(
+            Listener(
+                endpoint.host,
+                endpoint.port,
+                self._connect,
+                config=network,
+                clock=doors.clock,
+                timer=doors.timer,
+                name=endpoint.listener,
+                turn=self._logs.turn,
+                quotas=quotas,
+                memory=memory,
+            )
+            for endpoint in settings.listeners.opened
         )
         self._dynamic_config = DynamicBrokerConfig(self._configs, quotas, self._connections_max)
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
-        self._memory_return = MemoryReturn(
-            doors.timer, lambda: self._listener.metrics.connections_open, FreeMemory(system_trim)
-        )
+        self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
 
     def _connect(self, connection: Connection) -> KafkaConnection:
         return self._gateway.connect(connection)
 
     @property
     def address(self) -> Address:
-        """Where the Kafka door listens."""
-        return self._listener.address
+        """Where the first listener of the Kafka door listens."""
+        return self._listeners[0].address
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """Where each listener of the Kafka door listens, by its name."""
+        return {listener.name: listener.address for listener in self._listeners}
 
     async def start(self) -> None:
-        """Take the address, read the metadata, serve the partitions, open the doors.
+        """Take the addresses, read the metadata, serve the partitions, open the doors.
 
         Raises ListenError, StoreError and OSError, each with a line for the person who started the broker.
         """
-        await self._listener.bind()
+        for listener in self._listeners:
+            await listener.bind()
         self._logs.attach(asyncio.get_running_loop())
         self._logs.on_failure = self._on_directory_failure
-        advertised = self._settings.advertised_listener
+        advertised = self._settings.listeners.advertised.get(self._listeners[0].name)
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
         image = await self._controller.start(BrokerAddress(host, port))
         await self._logs.identify(image.cluster_id, self._settings.node_id)
@@ -177,7 +190,8 @@ class Server:
         self._controller.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
         self._memory_return.start()
-        await self._listener.start()
+        for listener in self._listeners:
+            await listener.start()
 
     def read_apis_later(self) -> None:
         """Have the files of APIs that nobody asked for by then read in a while, one in a turn of the loop."""
@@ -196,7 +210,7 @@ class Server:
         self._memory_return.stop()
         self._fetch_purgatory.close()
         self._groups.close()
-        await self._listener.close(DRAIN_MS)
+        await asyncio.gather(*(listener.close(DRAIN_MS) for listener in self._listeners))
         await self._controller.close()
         await self._logs.close()
         self._doors.timer.close()

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError, SettingValue
-from ottla.settings.endpoint import Endpoint, parse_endpoint
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
+from ottla.settings.listeners import listeners_of
 from ottla.settings.topic_table import effective_topic_settings
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -20,7 +20,7 @@ class BrokerSettings:
     (7, 1, False)
     """
 
-    __slots__ = ("_explicit", "_values", "warnings")
+    __slots__ = ("_explicit", "_values", "listeners", "warnings")
 
     def __init__(self, given: Mapping[str, str] = _NO_SETTINGS) -> None:
         """Check every setting. Raises InvalidSettingError with one line that names the setting and says what to do."""
@@ -42,6 +42,12 @@ class BrokerSettings:
             name: definition.parse(explicit[name]) if name in explicit else definition.default_value
             for name, definition in BROKER_SETTINGS.items()
         }
+        self.listeners = listeners_of(self._values)
+        """Where the broker listens, and what it tells clients."""
+        warnings.extend(
+            f"{each} of listeners is not opened: it is the controllers', and there is no KRaft quorum"
+            for each in self.listeners.not_opened
+        )
         self.warnings = tuple(warnings)
         """One line for each setting of Kafka's that was passed over."""
         self._check_together()
@@ -115,40 +121,15 @@ class BrokerSettings:
         assert directory is not None
         return directory
 
-    @property
-    def listeners(self) -> tuple[Endpoint, ...]:
-        """Where the broker listens."""
-        return self._endpoints("listeners")
-
-    @property
-    def advertised_listener(self) -> Endpoint | None:
-        """The address all clients are told, or None when each is told the one it came by."""
-        endpoints = self._endpoints("advertised.listeners")
-        return endpoints[0] if endpoints else None
-
     def topic_defaults(self) -> dict[str, str]:
         """Every topic setting with the value a topic has that sets nothing itself, as text."""
         return effective_topic_settings({}, self._explicit)
-
-    def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
-        value = self._values[name]
-        try:
-            return tuple(parse_endpoint(text) for text in value) if isinstance(value, tuple) else ()
-        except InvalidSettingError as error:
-            raise InvalidSettingError(f"{name}: {error.message}") from error
 
     def _check_together(self) -> None:
         """What no setting can check alone."""
         directories = self._values["log.dirs"]
         if isinstance(directories, tuple) and len(directories) > 1:
             raise InvalidSettingError("log.dirs names several directories: one is supported, yet")
-        if not self.listeners:
-            raise InvalidSettingError("listeners is empty: write PLAINTEXT://host:port")
-        if len(self._endpoints("advertised.listeners")) > 1:
-            raise InvalidSettingError("advertised.listeners names several addresses: one is supported, yet")
-        advertised = self.advertised_listener
-        if advertised is not None and (not advertised.host or advertised.host in ("0.0.0.0", "::")):  # noqa: S104
-            raise InvalidSettingError(f"advertised.listeners={advertised} names no host that a client could come to")
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         if self.integer("max.connections.per.ip") == 0 and not self.text("max.connections.per.ip.overrides"):

@@ -19,6 +19,7 @@ from ottla.settings.definition import (
     UpdateMode,
     setting_table,
 )
+from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
@@ -40,6 +41,7 @@ def _setting(
     importance: Importance,
     documentation: str,
     update_mode: UpdateMode = UpdateMode.READ_ONLY,
+    no_effect: str | None = None,
 ) -> SettingDefinition:
     return SettingDefinition(
         name=name,
@@ -49,6 +51,7 @@ def _setting(
         constraint=constraint,
         importance=importance,
         update_mode=update_mode,
+        no_effect=no_effect,
     )
 
 
@@ -61,7 +64,8 @@ _IDENTITY_AND_LISTENERS: Final = (
         "PLAINTEXT://127.0.0.1:9092",
         NotEmpty(),
         _HIGH,
-        "Where the broker listens, as PLAINTEXT://host:port; without a host on every address, port 0 is a free one.",
+        "Where the broker listens, as NAME://host:port, several separated by commas; without a host on every address, "
+        "port 0 is a free one.",
     ),
     _setting(
         "advertised.listeners",
@@ -69,8 +73,33 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         NotEmpty(),
         _HIGH,
-        "The address clients are told to come to, as PLAINTEXT://host:port. When it is not set, every client is told "
-        "the address it came by.",
+        "The address clients are told to come to, as NAME://host:port, for each listener. Who came by a listener that "
+        "is not named here is told the address it came by.",
+    ),
+    _setting(
+        "controller.listener.names",
+        _LIST,
+        None,
+        None,
+        _HIGH,
+        "Which of listeners are the controllers'. They are not opened: there is no KRaft quorum.",
+    ),
+    _setting(
+        "inter.broker.listener.name",
+        _STRING,
+        None,
+        NotEmpty(),
+        _MEDIUM,
+        "By which of listeners brokers come to each other.",
+        no_effect="the broker does not replicate",
+    ),
+    _setting(
+        "listener.security.protocol.map",
+        _LIST,
+        DEFAULT_PROTOCOL_MAP,
+        None,
+        _LOW,
+        "How each listener speaks, as NAME:PROTOCOL. PLAINTEXT is all that is supported yet.",
     ),
     _setting("log.dir", _STRING, "ottla-data", NotEmpty(), _HIGH, "Where data lies, when log.dirs is not set."),
     _setting(

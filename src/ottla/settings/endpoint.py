@@ -1,4 +1,4 @@
-"""Where a broker listens and what address it tells clients: `PLAINTEXT://host:port`."""
+"""Where a broker listens and what address it tells clients: `NAME://host:port`."""
 
 import re
 from typing import Final
@@ -28,7 +28,9 @@ class Endpoint:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Read `PLAINTEXT://host:port`; an IPv6 address stands in brackets. Raises InvalidSettingError.
+    """Read `NAME://host:port`, the name of a listener in any case; an IPv6 address stands in brackets.
+
+    Raises InvalidSettingError.
 
     >>> parse_endpoint("PLAINTEXT://[::1]:9092")
     Endpoint(host='::1', port=9092, listener='PLAINTEXT')
@@ -36,10 +38,7 @@ def parse_endpoint(text: str) -> Endpoint:
     url = _URL.fullmatch(text.strip())
     if url is None:
         raise InvalidSettingError(f"{text!r} is not an address: write it as PLAINTEXT://host:port")
-    listener = url[1].upper()
-    if listener != PLAINTEXT:
-        raise InvalidSettingError(f"listener {text!r} is not supported: only PLAINTEXT listeners are, yet")
-    return Endpoint(*parse_host_port(url[2]), listener)
+    return Endpoint(*parse_host_port(url[2]), url[1].upper())
 
 
 def parse_host_port(text: str) -> tuple[str, int]:

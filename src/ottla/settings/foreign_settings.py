@@ -99,15 +99,11 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
 
 HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "inter.broker.listener.name": frozenset({"PLAINTEXT"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
         "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
     }
 )
 """Settings that ask for what happens anyway when they have one of these values, and are refused with any other."""
-
-PLAINTEXT_ONLY_MAP: Final = "listener.security.protocol.map"
-"""Every listener of the map must be PLAINTEXT."""
 
 
 def ignored_reason(name: str, text: str) -> str | None:
@@ -115,9 +111,6 @@ def ignored_reason(name: str, text: str) -> str | None:
     value = text.strip()
     if value in HARMLESS_VALUES.get(name, ()):
         return "this is how it is"
-    if name == PLAINTEXT_ONLY_MAP:
-        protocols = {entry.partition(":")[2].strip() for entry in value.split(",")}
-        return "every listener is PLAINTEXT" if protocols == {"PLAINTEXT"} else None
     if refused_reason(name) is not None:
         return None
     return _longest(IGNORED_PREFIXES, name)
@@ -125,7 +118,7 @@ def ignored_reason(name: str, text: str) -> str | None:
 
 def refused_reason(name: str) -> str | None:
     """Why a setting of Kafka's must not be given; None for one that is unknown or may be passed over."""
-    if name in HARMLESS_VALUES or name == PLAINTEXT_ONLY_MAP:
+    if name in HARMLESS_VALUES:
         return _longest(REFUSED_PREFIXES, name) or "only PLAINTEXT listeners are supported yet"
     return _longest(REFUSED_PREFIXES, name)
 

@@ -16,7 +16,7 @@ IMAGE, _ = apply_records(
 def nodes(reached_at, **settings):
     given = BrokerSettings({key.replace("_", "."): value for key, value in settings.items()})
     view = ClusterView(given, lambda: IMAGE)
-    return view.nodes(SimpleNamespace(local=reached_at))
+    return view.nodes(SimpleNamespace(local=reached_at, listener_name="PLAINTEXT"))
 
 
 def test_a_client_is_told_the_address_it_came_by():

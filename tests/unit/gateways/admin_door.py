@@ -54,7 +54,9 @@ class AdminDoor:
         ctx = SimpleNamespace(
             api_version=version,
             broker=self,
-            connection=SimpleNamespace(local=self.reached_at, peer=Address("127.0.0.1", 50000)),
+            connection=SimpleNamespace(
+                local=self.reached_at, listener_name="PLAINTEXT", peer=Address("127.0.0.1", 50000)
+            ),
             respond=answered.set_result,
             note_refusal=lambda *refusal: self.refusals.append(refusal),
         )

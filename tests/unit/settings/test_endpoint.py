@@ -10,6 +10,7 @@ from ottla.settings.endpoint import Endpoint, parse_endpoint, parse_host_port
         ("PLAINTEXT://localhost:9092", Endpoint("localhost", 9092)),
         (" plaintext://:0 ", Endpoint("", 0)),
         ("PLAINTEXT://[::1]:9092", Endpoint("::1", 9092)),
+        ("External_1://broker:9092", Endpoint("broker", 9092, "EXTERNAL_1")),
     ],
 )
 def test_a_listener_is_read(text, endpoint):
@@ -23,11 +24,6 @@ def test_a_listener_is_read(text, endpoint):
 def test_a_broken_listener_is_refused(text):
     with pytest.raises(InvalidSettingError):
         parse_endpoint(text)
-
-
-def test_a_listener_with_encryption_is_refused_rather_than_served_without():
-    with pytest.raises(InvalidSettingError, match="only PLAINTEXT"):
-        parse_endpoint("SASL_SSL://localhost:9093")
 
 
 def test_host_and_port_of_a_command_line():

@@ -1,0 +1,123 @@
+"""The listeners a broker is to open and the addresses it tells clients, of settings that must agree (KIP-103, KIP-113).
+
+    listeners=INTERNAL://10.0.0.5:9092,EXTERNAL://:9094        where connections are taken, each name once
+    advertised.listeners=EXTERNAL://kafka.example:9094         what who came by EXTERNAL is told
+    listener.security.protocol.map=INTERNAL:PLAINTEXT,...      how each name speaks; PLAINTEXT is all there is yet
+
+Who came by a listener that advertises nothing is told the address it came by. Listeners that belong to the controllers
+(`controller.listener.names`) are not opened, since there is no KRaft quorum: Kafka's own example file has one.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.definition import InvalidSettingError, SettingValue, shortened
+from ottla.settings.endpoint import PLAINTEXT, Endpoint, parse_endpoint
+
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""How a listener can speak in Kafka."""
+
+DEFAULT_PROTOCOL_MAP: Final = ",".join(f"{name}:{name}" for name in PROTOCOLS)
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (addresses nobody can come to)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What to open, in the order of the setting, and what to advertise, by the name of the listener."""
+
+    opened: tuple[Endpoint, ...]
+    advertised: Mapping[str, Endpoint]
+    not_opened: tuple[Endpoint, ...]
+    """Those of the controllers."""
+
+
+def listeners_of(values: Mapping[str, SettingValue]) -> Listeners:
+    """The listeners of a broker's settings, checked. Raises InvalidSettingError, which names what does not fit."""
+    controllers = {name.upper() for name in _items(values["controller.listener.names"])}
+    endpoints = _endpoints("listeners", values)
+    opened = tuple(each for each in endpoints if each.listener not in controllers)
+    if not opened:
+        raise InvalidSettingError("listeners has none for clients: write PLAINTEXT://host:port")
+    _require_different_ports(opened)
+    _require_plaintext(opened, _protocols(_items(values["listener.security.protocol.map"])))
+    names = [each.listener for each in opened]
+    advertised = {
+        each.listener: each for each in _endpoints("advertised.listeners", values) if each.listener not in controllers
+    }
+    for name, endpoint in advertised.items():
+        if name not in names:
+            raise InvalidSettingError(
+                f"advertised.listeners names {name}, which listeners does not: {', '.join(names)}"
+            )
+        if endpoint.host in _EVERYWHERE:
+            raise InvalidSettingError(f"advertised.listeners={endpoint} names no host that a client could come to")
+    between_brokers = values["inter.broker.listener.name"]
+    if between_brokers is not None and str(between_brokers).upper() not in names:
+        raise InvalidSettingError(
+            f"inter.broker.listener.name={shortened(str(between_brokers))!r} is none of listeners: {', '.join(names)}"
+        )
+    return Listeners(
+        opened, MappingProxyType(advertised), tuple(each for each in endpoints if each.listener in controllers)
+    )
+
+
+def _items(value: SettingValue) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _endpoints(setting: str, values: Mapping[str, SettingValue]) -> tuple[Endpoint, ...]:
+    """The endpoints of a setting, each name once."""
+    endpoints: dict[str, Endpoint] = {}
+    for text in _items(values[setting]):
+        try:
+            endpoint = parse_endpoint(text)
+        except InvalidSettingError as error:
+            raise InvalidSettingError(f"{setting}: {error.message}") from error
+        if endpoint.listener in endpoints:
+            raise InvalidSettingError(
+                f"{setting} names {endpoint.listener} more than once: give each a name of its own"
+            )
+        endpoints[endpoint.listener] = endpoint
+    return tuple(endpoints.values())
+
+
+def _require_different_ports(opened: Iterable[Endpoint]) -> None:
+    """Two listeners may share a port only when one address is IPv4 and the other IPv6 (KIP-797)."""
+    taken: dict[tuple[int, bool], Endpoint] = {}
+    for each in opened:
+        families = {":" in each.host} if each.host not in ("", "*") else {True, False}
+        for family in families:
+            other = taken.setdefault((each.port, family), each)
+            if each.port and other is not each:
+                raise InvalidSettingError(f"listeners has {other} and {each} at one port: give each its own")
+
+
+def _require_plaintext(opened: Iterable[Endpoint], protocols: Mapping[str, str]) -> None:
+    for each in opened:
+        protocol = protocols.get(each.listener)
+        if protocol is None:
+            raise InvalidSettingError(
+                f"listeners names {each.listener}, which has no protocol: add {each.listener}:PLAINTEXT to "
+                "listener.security.protocol.map"
+            )
+        if protocol != PLAINTEXT:
+            raise InvalidSettingError(
+                f"listener {str(each)!r} is not supported: it speaks {protocol}, and only PLAINTEXT is, yet"
+            )
+
+
+def _protocols(entries: Iterable[str]) -> dict[str, str]:
+    protocols: dict[str, str] = {}
+    for entry in entries:
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not (name and colon and protocol in PROTOCOLS):
+            raise InvalidSettingError(
+                f"listener.security.protocol.map has {shortened(entry)!r}: write NAME:PROTOCOL, with one of "
+                f"{', '.join(PROTOCOLS)}"
+            )
+        if name in protocols:
+            raise InvalidSettingError(f"listener.security.protocol.map names {shortened(name)} more than once")
+        protocols[name] = protocol
+    return protocols
