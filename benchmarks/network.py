@@ -32,10 +32,10 @@ from ottla.network import output_queue
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_handler import ConnectionHandler
-from ottla.network.file_slice import FileSlice
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.runtime.clock import SystemClock
+from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.tasks import run_main
 from ottla.runtime.timer import Timer
 

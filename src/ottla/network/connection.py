@@ -206,12 +206,12 @@ class Connection:
     def _pump(self) -> None:
         """Hand out the frames that have arrived and send what is ready, until neither is to be had."""
         self._is_pumping = True
-        turn = self._services.turn
+        cork = self._services.cork
         try:
             while True:
-                turn.begin_turn()
+                cork.cork()
                 goes_on = self._dispatch()
-                turn.end_turn()
+                cork.uncork()
                 if not goes_on:
                     break
                 self._write()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ottla.network.connection import Connection
     from ottla.network.metrics import NetworkMetrics
     from ottla.network.request_memory import RequestMemory
-    from ottla.network.turn import Turn
     from ottla.runtime.clock import Clock
+    from ottla.runtime.cork import Cork
     from ottla.runtime.log_throttle import LogThrottle
     from ottla.runtime.timer import Timer
 
@@ -33,6 +33,6 @@ class ConnectionServices:
     metrics: NetworkMetrics
     throttle: LogThrottle
     on_closed: Callable[[Connection], None]
-    turn: Turn
+    cork: Cork
     shed: Callable[[], None]
     """Makes room when responses that nobody reads take more than `out_bytes_hard_max`."""

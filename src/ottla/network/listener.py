@@ -12,14 +12,14 @@ from ottla.network.connection import Connection
 from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.connection_services import ConnectionServices
-from ottla.network.file_slice import FileSlice
-from ottla.network.file_transfer import read_into_page_cache
 from ottla.network.listening_socket import open_listening_sockets
 from ottla.network.metrics import NetworkMetrics
 from ottla.network.request_memory import RequestMemory
-from ottla.network.turn import NoTurn, Turn
 from ottla.runtime.clock import Clock
+from ottla.runtime.cork import Cork, NoCork
+from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.page_cache import read_into_page_cache
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
@@ -37,7 +37,7 @@ class Listener:
     """Accepts connections at `host`:`port` and gives each a handler. Belongs to the event loop it is started on.
 
     `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
-    name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `turn`
+    name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `cork`
     is told of each run of requests.
     """
 
@@ -53,7 +53,7 @@ class Listener:
         name: str = "PLAINTEXT",
         quotas: ConnectionQuotas | None = None,
         memory: RequestMemory | None = None,
-        turn: Turn | None = None,
+        cork: Cork | None = None,
     ) -> None:
         self.name = name
         self.metrics = NetworkMetrics()
@@ -65,7 +65,7 @@ class Listener:
         self._timer = timer
         self._quotas = quotas or ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
         self._memory = memory
-        self._turn = turn or NoTurn()
+        self._cork = cork or NoCork()
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
         self._sockets: list[socket.socket] = []
@@ -114,7 +114,7 @@ class Listener:
             metrics=self.metrics,
             throttle=self._throttle,
             on_closed=self._on_closed,
-            turn=self._turn,
+            cork=self._cork,
             shed=self._shed,
         )
         for listening in self._sockets:

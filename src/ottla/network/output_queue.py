@@ -5,9 +5,10 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ottla.network.file_slice import FileSlice
-from ottla.network.file_transfer import GATHER_MAX_BYTES, is_in_page_cache, read_cached, read_file, send_file
+from ottla.network.file_transfer import GATHER_MAX_BYTES, send_file
 from ottla.network.response_queue import SLICE_COST, Buffer, Part
+from ottla.runtime.file_slice import FileSlice
+from ottla.runtime.page_cache import is_in_page_cache, read_cached, read_file
 
 _BUFFERS_MAX = min(os.sysconf("SC_IOV_MAX"), 512)
 _SEND_MORE: int = getattr(socket, "MSG_MORE", 0)

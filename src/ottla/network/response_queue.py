@@ -12,7 +12,7 @@ once, and ends the connection.
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.network.file_slice import FileSlice
+from ottla.runtime.file_slice import FileSlice
 
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | FileSlice

@@ -147,7 +147,7 @@ class Server:
                 clock=doors.clock,
                 timer=doors.timer,
                 name=endpoint.listener,
-                turn=self._logs.turn,
+                cork=self._logs.cork,
                 quotas=quotas,
                 memory=memory,
             )

@@ -94,8 +94,8 @@ class LogManager:
         self._is_closing = False
 
     @property
-    def turn(self) -> LogWriter:
-        """Is told when a run of requests begins and ends (`begin_turn`, `end_turn`)."""
+    def cork(self) -> LogWriter:
+        """Gathers what a run of requests appends (`ottla.runtime.cork`)."""
         return self._writer
 
     @property

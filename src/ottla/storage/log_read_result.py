@@ -1,7 +1,7 @@
 """What a read of the log gives."""
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.network.file_slice import FileSlice
+from ottla.runtime.file_slice import FileSlice
 
 
 @dataclass(frozen=True, slots=True)

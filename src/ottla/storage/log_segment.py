@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ottla.network.file_transfer import is_in_page_cache
+from ottla.runtime.page_cache import is_in_page_cache
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import (
     INDEX_SUFFIX,

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.network.file_slice import FileSlice
+from ottla.runtime.file_slice import FileSlice
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment, LookUp

@@ -42,8 +42,8 @@ class LogWriter:
 
     __slots__ = (
         "_io",
-        "_is_in_turn",
-        "_is_wanted_in_turn",
+        "_is_corked",
+        "_is_wanted_by_cork",
         "_loop",
         "_on_failure",
         "_progressed",
@@ -59,8 +59,8 @@ class LogWriter:
         self._on_failure = on_failure
         self._loop: asyncio.AbstractEventLoop | None = None
         self._submit_is_due = False
-        self._is_in_turn = False
-        self._is_wanted_in_turn = False
+        self._is_corked = False
+        self._is_wanted_by_cork = False
         self._progressed: dict[Progressing, None] = {}
         self.failure: OSError | None = None
         self.failure_can_pass = False
@@ -136,16 +136,16 @@ class LogWriter:
         if self._io.submit(_INLINE_BYTES_MAX):
             self.poll()
 
-    def begin_turn(self) -> None:
+    def cork(self) -> None:
         """A run of requests is handled now: what they append goes out at its end, if that can be done at once."""
-        self._is_in_turn = True
+        self._is_corked = True
 
-    def end_turn(self) -> None:
+    def uncork(self) -> None:
         """The run is over. What is only written is written and acknowledged before this returns, as far as `submit`
         does that; the rest waits for the end of the loop's turn, to share a sync with what others append."""
-        self._is_in_turn = False
-        if self._is_wanted_in_turn:
-            self._is_wanted_in_turn = False
+        self._is_corked = False
+        if self._is_wanted_by_cork:
+            self._is_wanted_by_cork = False
             if self._io.submit_here(_INLINE_BYTES_MAX):
                 self.poll()
             else:
@@ -170,8 +170,8 @@ class LogWriter:
         self._io.close()
 
     def _schedule(self) -> None:
-        if self._is_in_turn:
-            self._is_wanted_in_turn = True
+        if self._is_corked:
+            self._is_wanted_by_cork = True
         elif self._loop is not None and not self._submit_is_due:
             self._submit_is_due = True
             self._loop.call_soon(self.submit)

@@ -11,7 +11,7 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
-from ottla.network.turn import Turn
+from ottla.runtime.cork import Cork
 from ottla.runtime.timer import ManualTimer
 
 
@@ -143,7 +143,7 @@ class Door:
 
 @asynccontextmanager
 async def opened(
-    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None, turn: Turn | None = None
+    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None, cork: Cork | None = None
 ) -> AsyncIterator[Door]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
@@ -154,7 +154,7 @@ async def opened(
         return handlers[-1]
 
     listener = Listener(
-        "127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer, turn=turn
+        "127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer, cork=cork
     )
     await listener.start()
     door = Door(listener, timer, handlers)

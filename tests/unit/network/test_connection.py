@@ -15,8 +15,8 @@ import pytest
 from ottla.model.errors import InvalidInputError
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
-from ottla.network.file_slice import FileSlice
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
+from ottla.runtime.file_slice import FileSlice
 from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
 
 MIB = 1024 * KIB
@@ -51,10 +51,10 @@ class Gathering:
         self.runs: list[int] = []
         self._answered = 0
 
-    def begin_turn(self) -> None:
+    def cork(self) -> None:
         """Nothing yet."""
 
-    def end_turn(self) -> None:
+    def uncork(self) -> None:
         assert self.door is not None
         for handler in self.door.handlers:
             waiting = range(self._answered, len(handler.requests))
@@ -65,13 +65,13 @@ class Gathering:
 
 
 async def test_what_is_gathered_from_requests_that_came_together_is_done_once_and_answered_together():
-    turn = Gathering()
-    async with opened(Collect, turn=turn) as door:
-        turn.door = door
+    cork = Gathering()
+    async with opened(Collect, cork=cork) as door:
+        cork.door = door
         peer = await door.peer()
         await peer.send(b"".join(framed(bytes([number])) for number in range(5)))
         assert [await peer.receive_frame() for _ in range(5)] == [bytes([number]) for number in range(5)]
-        assert [count for count in turn.runs if count] == [5]
+        assert [count for count in cork.runs if count] == [5]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))

@@ -1,13 +1,12 @@
-"""Reading without waiting, against the operating system's own page cache."""
+"""From a file to a socket."""
 
-import errno
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from ottla.network.file_transfer import is_in_page_cache, read_cached, read_file, read_into_page_cache, send_file
+from ottla.network.file_transfer import send_file
 
 
 @pytest.fixture
@@ -25,46 +24,7 @@ def fd(tmp_path: Path, content: bytes):
     os.close(number)
 
 
-def test_what_was_just_written_is_read_without_waiting(fd: int, content: bytes):
-    assert is_in_page_cache(fd, 0, len(content))
-    assert read_cached(fd, 100, 5_000) == content[100:5_100]
-
-
-def test_what_the_system_forgot_is_given_whole_or_not_at_all(fd: int, content: bytes):
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    assert read_cached(fd, 0, 300_000) in (None, content[:300_000])
-    read_into_page_cache(fd, 0, len(content))
-    assert is_in_page_cache(fd, 0, len(content))
-    assert read_cached(fd, 0, 5_000) == content[:5_000]
-
-
-def test_where_the_disk_would_be_waited_for_nothing_is_read(fd: int, monkeypatch: pytest.MonkeyPatch):
-    def preadv(_fd: int, buffers: tuple[bytearray], position: int, flags: int = 0) -> int:
-        assert flags == os.RWF_NOWAIT
-        if position >= 256 * 1024:
-            raise BlockingIOError
-        return min(len(buffers[0]), 256 * 1024 - position)
-
-    monkeypatch.setattr(os, "preadv", preadv)
-    assert read_cached(fd, 300_000, 10) is None
-    assert read_cached(fd, 256 * 1024 - 5, 10) is None, "the rest of it is not there"
-    assert not is_in_page_cache(fd, 0, 1024 * 1024)
-    assert not is_in_page_cache(fd, 256 * 1024 - 5, 10)
-    assert is_in_page_cache(fd, 0, 256 * 1024)
-
-
-def test_a_file_system_that_cannot_tell_is_read_as_usual(fd: int, content: bytes, monkeypatch: pytest.MonkeyPatch):
-    def preadv(_fd: int, _buffers: tuple[bytearray], _position: int, _flags: int = 0) -> int:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr(os, "preadv", preadv)
-    assert read_cached(fd, 100, 5_000) == content[100:5_100]
-    assert is_in_page_cache(fd, 0, len(content))
-
-
 def test_a_file_that_ends_too_early_is_an_error(fd: int, content: bytes):
-    with pytest.raises(OSError, match="ends before"):
-        read_file(fd, len(content) - 5, 10)
     left, right = socket.socketpair()
     with left, right, pytest.raises(OSError, match="ends before"):
         send_file(left, fd, len(content), 10)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.network.file_slice import FileSlice
 from ottla.network.output_queue import OutputQueue
 from ottla.network.receive_buffer import KIB
+from ottla.runtime.file_slice import FileSlice
 
 CONTENT = os.urandom(512 * KIB)
 

@@ -56,11 +56,11 @@ async def test_what_a_run_of_requests_only_writes_is_written_when_the_run_ends(i
     size = 100
     for _ in range(100_000):  # the thread is idle a moment after it reported
         first, second = Told(), Told()
-        writer.begin_turn()
+        writer.cork()
         writer.append(handle, size, b"a" * 100, first, WRITTEN)
         writer.append(handle, size + 100, b"b" * 100, second, WRITTEN)
         assert not first.stages
-        writer.end_turn()
+        writer.uncork()
         size += 200
         if first.stages:
             break
@@ -77,9 +77,9 @@ async def test_what_is_to_be_synced_waits_to_share_its_sync(io: LogIo, tmp_path:
     handle = await open_file(writer, tmp_path / "a.log")
     groups, told = io.groups, [Told() for _ in range(3)]
     for number, token in enumerate(told):
-        writer.begin_turn()
+        writer.cork()
         writer.append(handle, 100 + 100 * number, b"a" * 100, token, SYNC)
-        writer.end_turn()
+        writer.uncork()
     assert io.groups == groups
     async with asyncio.timeout(20):
         while not all(token.stages for token in told):  # noqa: ASYNC110

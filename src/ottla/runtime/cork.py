@@ -1,0 +1,25 @@
+"""Holding work back while more of it arrives, to do it in one go (as TCP_CORK and the streams of Node.js do)."""
+
+from typing import Protocol
+
+
+class Cork(Protocol):
+    """Who gathers what a run of requests wants: those of one connection that were received together."""
+
+    def cork(self) -> None:
+        """The requests are handed out now: gather."""
+        ...
+
+    def uncork(self) -> None:
+        """All of them have been: go. Answers that are given meanwhile leave together with those given before."""
+        ...
+
+
+class NoCork:
+    """Nobody gathers anything."""
+
+    def cork(self) -> None:
+        """Nothing to do."""
+
+    def uncork(self) -> None:
+        """Nothing to do."""
