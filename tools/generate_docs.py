@@ -11,7 +11,8 @@ from ottla.gateways.kafka.apis import APIS as SERVED
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import SettingDefinition
-from ottla.settings.topic_table import TOPIC_SETTINGS
+from ottla.settings.foreign_settings import IGNORED_PREFIXES, REFUSED_PREFIXES
+from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -20,9 +21,24 @@ SETTINGS_HEAD = """# Settings
 Every setting that is honoured. A setting that is not in these tables is refused, by name and with the reason, at the
 start of the broker (`ottla serve --set key=value`, `--config FILE`) and by CreateTopics, AlterConfigs and
 IncrementalAlterConfigs; the few settings of Kafka's that can mean nothing here are passed over with a word in the log.
+A setting that is taken and changes nothing yet says so below, in DescribeConfigs, and when `ottla topic` sets it.
+
+A setting that can be changed while the broker runs is changed by AlterConfigs and IncrementalAlterConfigs, for one
+broker by its number or for all, without a restart and over it. What holds is the first of: what was set on this broker
+while it ran, what was set on all brokers, what the broker was started with, the default. A topic's own settings stand
+over all of these.
 
 This file is written by `tools/generate_docs.py`.
 """
+
+PASSED_OVER = (
+    "They may stand in a file and on the command line, where each is said to change nothing, so that a file of Kafka's",
+    "starts a broker. They cannot be set while it runs.",
+)
+
+REFUSED = (
+    "They promise what the broker would not keep. A topic's may be given with the value that Kafka has without them.",
+)
 
 COMPATIBILITY_HEAD = """# Compatibility
 
@@ -158,7 +174,20 @@ def settings_table(definitions: Mapping[str, SettingDefinition]) -> list[str]:
 def settings_document() -> str:
     """docs/settings.md."""
     lines = ["## Broker", "", *settings_table(BROKER_SETTINGS), "", "## Topic", "", *settings_table(TOPIC_SETTINGS)]
+    lines += ["", "## Kafka's settings that are passed over", "", *PASSED_OVER, ""]
+    lines += reasons_table(IGNORED_PREFIXES)
+    lines += ["", "## Kafka's settings that are refused", "", *REFUSED, ""]
+    unsupported = {f"{name} (topic)": each.reason for name, each in UNSUPPORTED_TOPIC_SETTINGS.items()}
+    lines += reasons_table({**REFUSED_PREFIXES, **unsupported})
     return SETTINGS_HEAD + "\n" + "\n".join(lines) + "\n"
+
+
+def reasons_table(reasons: Mapping[str, str]) -> list[str]:
+    """One row a setting, or all settings whose names begin so."""
+    rows = ["| setting | why |", "|---|---|"]
+    for name, reason in sorted(reasons.items()):
+        rows.append(f"| `{name}*` | {reason} |" if name.endswith(".") else f"| `{name}` | {reason} |")
+    return rows
 
 
 def compatibility_document() -> str:

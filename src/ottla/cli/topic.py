@@ -11,7 +11,9 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 
 if TYPE_CHECKING:
-    from ottla.client.admin import ConfigEntry
+    from collections.abc import Collection
+
+    from ottla.client.admin import Admin, ConfigEntry
     from ottla.client.cluster import Cluster
     from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
 
@@ -61,6 +63,7 @@ def create(
                 continue
             count = created.partitions if created.partitions > 0 else partitions
             click.echo(f"created topic {name}" + (f" with {_count(count, 'partition')}" if count else ""))
+            await _warn_of_no_effect(admin, name, settings)
 
     with_cluster(bootstrap, action)
 
@@ -148,6 +151,7 @@ def alter(
         if changes:
             await admin.alter_topic_configs(name, changes)
             click.echo(f"changed {_count(len(changes), 'setting')} of topic {name}")
+            await _warn_of_no_effect(admin, name, [key for key, value in changes.items() if value is not None])
         if partitions is not None:
             await admin.create_partitions(name, partitions)
             click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
@@ -182,6 +186,23 @@ def delete(bootstrap: str, names: tuple[str, ...], if_exists: bool) -> None:
                 click.echo(f"deleted topic {name}")
 
     with_cluster(bootstrap, action)
+
+
+async def _warn_of_no_effect(admin: "Admin", topic: str, names: "Collection[str]") -> None:
+    """Say on stderr which settings that were just made change nothing, as the broker that took them documents them."""
+    from ottla.client.errors import BrokerError
+    from ottla.settings.definition import NO_EFFECT
+
+    if not names:
+        return
+    try:
+        entries = await admin.describe_topic_configs(topic, names, with_documentation=True)
+    except BrokerError:  # whoever may change settings need not be allowed to read them
+        return
+    for entry in entries:
+        _, says_so, reason = (entry.documentation or "").partition(NO_EFFECT)
+        if says_so:
+            click.echo(f"warning: {entry.name} changes nothing yet: {reason.removesuffix('.')}", err=True)
 
 
 async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[str, Any]:

@@ -89,13 +89,14 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting of a topic or broker. `value` is None for a secret."""
+    """One setting of a topic or broker. `value` is None for a secret, `documentation` where none was asked for."""
 
     name: str
     value: str | None
     source: ConfigSource
     read_only: bool
     sensitive: bool
+    documentation: str | None = None
 
 
 class Admin:
@@ -173,18 +174,29 @@ class Admin:
         _raise_for_topic(ErrorCode(result.error_code), name, what, result.error_message)
         self._cluster.metadata.forget_topic(name)
 
-    async def describe_topic_configs(self, name: str) -> list[ConfigEntry]:
-        """All settings of a topic, with where each comes from. Raises TopicNotFoundError."""
+    async def describe_topic_configs(
+        self, name: str, names: Iterable[str] | None = None, *, with_documentation: bool = False
+    ) -> list[ConfigEntry]:
+        """Settings of a topic, with None all of them, with where each comes from. Raises TopicNotFoundError."""
+        keys = None if names is None else tuple(names)
         request = DescribeConfigsRequest(
             resources=(
-                DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=None),
-            )
+                DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=keys),
+            ),
+            include_documentation=with_documentation,
         )
         response = await self._cluster.ask_any(request, DescribeConfigsResponse)
         [result] = response.results
         _raise_for_topic(ErrorCode(result.error_code), name, f"settings of topic {name!r}", result.error_message)
         return [
-            ConfigEntry(each.name, each.value, _source(each.config_source), each.read_only, each.is_sensitive)
+            ConfigEntry(
+                each.name,
+                each.value,
+                _source(each.config_source),
+                each.read_only,
+                each.is_sensitive,
+                each.documentation,
+            )
             for each in result.configs
         ]
 

@@ -70,7 +70,8 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.LIST,
             "delete",
             "What becomes of old records: delete drops whole segments by age and size, compact keeps at least the "
-            "last record of each key, both do both, and an empty list keeps everything.",
+            "last record of each key, both do both, and an empty list keeps everything. Compaction does not run yet: "
+            "with compact every record is kept.",
             OneOf(("compact", "delete")),
         ),
         _setting(

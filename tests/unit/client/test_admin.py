@@ -115,6 +115,19 @@ async def test_settings_come_with_their_source(broker, cluster):
     assert (second.value, second.source, second.sensitive) == (None, ConfigSource.UNKNOWN, True)
 
 
+async def test_settings_can_be_asked_for_by_name_with_what_is_said_of_them(broker, cluster):
+    configs = (
+        DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1, documentation="So long."),
+    )
+    broker.handlers[DescribeConfigsRequest] = lambda request, version: DescribeConfigsResponse(
+        results=(DescribeConfigsResult(resource_type=2, resource_name="t", configs=configs),)
+    )
+    [entry] = await Admin(cluster).describe_topic_configs("t", ["retention.ms"], with_documentation=True)
+    assert entry.documentation == "So long."
+    [request] = broker.asked(DescribeConfigsRequest)
+    assert (request.resources[0].configuration_keys, request.include_documentation) == (("retention.ms",), True)
+
+
 async def test_settings_are_set_and_taken_away_one_by_one(broker, cluster):
     broker.handlers[IncrementalAlterConfigsRequest] = lambda request, version: IncrementalAlterConfigsResponse(
         responses=(AlterConfigsResourceResponse(resource_type=2, resource_name="t"),)
