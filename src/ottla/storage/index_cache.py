@@ -2,17 +2,32 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.runtime.disk import Disk
+from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.open_file import Readable, SegmentGoneError
 from ottla.storage.time_index import TimeIndex
 
 INDEX_BYTES_MAX: Final = 32 << 20
 
 
+class Indexed(Readable, Protocol):
+    """A segment with indexes; see `Readable` for what it is known by."""
+
+    base_offset: int
+
+    def path(self, suffix: str) -> str:
+        """The segment's file of a kind."""
+        ...
+
+
+_Key = tuple[Indexed, str]
+
+
 class IndexCache:
-    """Indexes by path, read whole when first needed, the least recently used dropped beyond `bytes_max` bytes.
+    """Indexes by segment and kind, read whole when first needed, the least recently used dropped beyond `bytes_max`.
 
     May be called from any thread: look-ups by timestamp run off the event loop.
     """
@@ -24,53 +39,59 @@ class IndexCache:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._lock = Lock()
-        self._indexes: OrderedDict[str, OffsetIndex | TimeIndex] = OrderedDict()
+        self._indexes: OrderedDict[_Key, OffsetIndex | TimeIndex] = OrderedDict()
 
-    def offset_index(self, path: str, base_offset: int, log_size: int) -> OffsetIndex:
-        """The offset index in the file `path`, as far as it is sound. Raises OSError."""
-        index = self._find(path)
+    def offset_index(self, segment: Indexed, log_size: int) -> OffsetIndex:
+        """The sound part of the offset index of a segment of `log_size` bytes. Raises SegmentGoneError, OSError."""
+        key = segment, INDEX_SUFFIX
+        index = self._find(key)
         if index is None:
-            index = OffsetIndex(base_offset, self._disk.read_bytes(path))
+            index = OffsetIndex(segment.base_offset, self._disk.read_bytes(segment.path(INDEX_SUFFIX)))
             if not index.looks_sound(log_size):
                 index.truncate_to_sound(log_size)
-            self._keep(path, index)
+            self._keep(key, index)
         assert isinstance(index, OffsetIndex)
         return index
 
-    def is_kept(self, path: str) -> bool:
-        """Whether an index can be had without reading its file."""
-        return path in self._indexes
+    def has_offset_index(self, segment: Indexed) -> bool:
+        """Whether the offset index of a segment can be had without reading its file."""
+        return (segment, INDEX_SUFFIX) in self._indexes
 
-    def time_index(self, path: str, base_offset: int) -> TimeIndex:
-        """The time index in the file `path`, as far as it is sound. Raises OSError."""
-        index = self._find(path)
+    def time_index(self, segment: Indexed) -> TimeIndex:
+        """The sound part of the time index of a segment. Raises SegmentGoneError, OSError."""
+        key = segment, TIME_INDEX_SUFFIX
+        index = self._find(key)
         if index is None:
-            index = TimeIndex(base_offset, self._disk.read_bytes(path))
+            index = TimeIndex(segment.base_offset, self._disk.read_bytes(segment.path(TIME_INDEX_SUFFIX)))
             if not index.looks_sound():
                 index.truncate_to_sound()
-            self._keep(path, index)
+            self._keep(key, index)
         assert isinstance(index, TimeIndex)
         return index
 
-    def forget(self, path: str) -> None:
-        """Drop an index whose file is about to change or go."""
+    def forget(self, segment: Indexed) -> None:
+        """Drop the indexes of a segment that is gone."""
         with self._lock:
-            index = self._indexes.pop(path, None)
-            if index is not None:
-                self._bytes -= index.size
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                index = self._indexes.pop((segment, suffix), None)
+                if index is not None:
+                    self._bytes -= index.size
 
-    def _find(self, path: str) -> OffsetIndex | TimeIndex | None:
+    def _find(self, key: _Key) -> OffsetIndex | TimeIndex | None:
         with self._lock:
-            index = self._indexes.get(path)
+            index = self._indexes.get(key)
             if index is not None:
-                self._indexes.move_to_end(path)
+                self._indexes.move_to_end(key)
             return index
 
-    def _keep(self, path: str, index: OffsetIndex | TimeIndex) -> None:
+    def _keep(self, key: _Key, index: OffsetIndex | TimeIndex) -> None:
+        segment, suffix = key
         with self._lock:
-            replaced = self._indexes.pop(path, None)
+            if segment.is_gone:
+                raise SegmentGoneError(segment.path(suffix))
+            replaced = self._indexes.pop(key, None)
             self._bytes += index.size - (0 if replaced is None else replaced.size)
-            self._indexes[path] = index
+            self._indexes[key] = index
             while self._bytes > self._bytes_max and len(self._indexes) > 1:
                 _, dropped = self._indexes.popitem(last=False)
                 self._bytes -= dropped.size

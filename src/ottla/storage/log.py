@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
-from ottla.model.errors import ApiError
+from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
 from ottla.storage.append_checks import check_appendable
@@ -53,6 +53,7 @@ class Log:
         "_appender",
         "_closed",
         "_identity_is_durable",
+        "_is_deleted",
         "_resources",
         "_segments",
         "config",
@@ -85,7 +86,7 @@ class Log:
         self.config = config
         self.on_progress: Callable[[Log], None] | None = None
         self._resources = resources
-        self._closed = False
+        self._closed = self._is_deleted = False
         self._identity_is_durable = identity_is_durable
         self._adopt(state)
 
@@ -279,22 +280,56 @@ class Log:
             return NOTHING_READ
         try:
             return self._segments.read(offset, max_bytes, end_offset, min_one_batch=min_one_batch)
-        except OSError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}") from error
-        except CorruptSegmentError as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
+        except (OSError, CorruptSegmentError) as error:
+            raise self._unreadable(error) from error
 
-    async def offset_for_timestamp(self, timestamp: int) -> FoundTimestamp | None:
-        """Timestamp, offset and leader epoch of the first record at or after `timestamp` (ms) that is written."""
-        return await self._resources.in_thread(find_timestamp, self._lookup_range(), timestamp)
+    async def offset_for_timestamp(
+        self, timestamp: int, end_offset: Callable[[], int] | None = None
+    ) -> FoundTimestamp | None:
+        """Timestamp, offset and leader epoch of the first record at or after `timestamp` (ms), among those below
+        `end_offset`, where a batch begins, and among all that are written without.
 
-    async def max_timestamp_offset(self) -> FoundTimestamp | None:
-        """Timestamp, offset and leader epoch of the first record with the greatest timestamp (KIP-734)."""
-        return await self._resources.in_thread(find_max_timestamp, self._lookup_range())
+        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION when the log is deleted meanwhile, and as `read` does.
+        """
+        return await self._search(lambda searched: find_timestamp(searched, timestamp), end_offset)
 
-    def _lookup_range(self) -> LookupRange:
+    async def max_timestamp_offset(self, end_offset: Callable[[], int] | None = None) -> FoundTimestamp | None:
+        """The same for the first record with the greatest timestamp (KIP-734); None when there are no records."""
+        return await self._search(find_max_timestamp, end_offset)
+
+    async def _search(
+        self, search: Callable[[LookupRange], FoundTimestamp | None], end_offset: Callable[[], int] | None
+    ) -> FoundTimestamp | None:
+        """Search in a thread, again when what was searched was replaced or went away with what it was to find."""
+        while True:
+            if self._is_deleted:
+                raise self._deleted()
+            segments, failure, found = self._segments, None, None
+            searched = self._lookup_range(self.written_end_offset if end_offset is None else end_offset())
+            try:
+                found = await self._resources.in_thread(search, searched)
+            except (OSError, InvalidInputError) as error:
+                failure = error
+            if self._is_deleted or segments is not self._segments:
+                continue
+            if failure is not None:
+                raise self._unreadable(failure) from failure
+            if found is not None or not searched.lost_segments:
+                return found
+
+    def _lookup_range(self, end_offset: int) -> LookupRange:
         segments = tuple(zip(self._segments, self._segments.written_sizes(), strict=True))
-        return LookupRange(segments, self.log_start_offset, self._resources.files, self._resources.indexes)
+        return LookupRange(segments, self.log_start_offset, end_offset, self._resources.files, self._resources.indexes)
+
+    def _unreadable(self, error: OSError | InvalidInputError) -> ApiError:
+        if self._is_deleted:
+            return self._deleted()
+        is_corrupt = isinstance(error, InvalidInputError)
+        code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.KAFKA_STORAGE_ERROR
+        return ApiError(code, f"{self.topic_partition}: {error}")
+
+    def _deleted(self) -> ApiError:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} is deleted")
 
     def epoch_of_offset(self, offset: int) -> int:
         """The leader epoch `offset` was written in, or would be; -1 when that is not known."""
@@ -370,8 +405,18 @@ class Log:
         self._closed = True
         await self._until(self._appender.abandon)
 
+    async def abandon_for_good(self) -> None:
+        """The log is deleted: as `abandon`, and reads are refused as well; nothing of it is read from disk any more."""
+        self._is_deleted = True
+        self._resources.retire(self._segments)
+        try:
+            await self.abandon()
+        finally:
+            self.producers.leave()
+
     def reopen(self, state: LogState) -> None:
         """Go on with what was loaded again after `abandon`."""
+        self._resources.retire(self._segments)
         self.producers.leave()
         self._adopt(state)
         self._closed = False

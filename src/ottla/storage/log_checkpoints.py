@@ -6,6 +6,7 @@ moves, the leader epochs are written, and a snapshot of the producers when much 
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -17,7 +18,6 @@ from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
 from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
 from ottla.storage.log_resources import LogResources
-from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_state import LogState
 
 logger: Final = logging.getLogger(__name__)
@@ -136,25 +136,16 @@ class LogCheckpoints:
 
     async def truncate(self, log: Log, offset: int, loader: LogLoader) -> None:
         """Cut a log at the batch that contains `offset` and load it again. Raises ApiError, OSError."""
-        segments = await self._let_go(log)
-        log.reopen(await self._resources.in_thread(self._truncate, log, segments, offset, loader))
+        await log.abandon()
+        log.reopen(await self._resources.in_thread(self._truncate, log, offset, loader))
 
     async def reload(self, log: Log, loader: LogLoader) -> None:
         """Load a log again after writes failed: what got into its files whole is kept. Raises ApiError, OSError."""
-        await self._let_go(log)
+        await log.abandon()
         found = await self._resources.in_thread(self._reload, log, loader)
         if found.cut is not None:
             logger.warning("%s", found.cut)
         log.reopen(found.state)
-
-    async def _let_go(self, log: Log) -> list[LogSegment]:
-        await log.abandon()
-        segments = list(log.segments)
-        for segment in segments:
-            self._resources.files.forget(segment.log_path)
-            for suffix in SEGMENT_SUFFIXES:
-                self._resources.indexes.forget(segment.path(suffix))
-        return segments
 
     def _write_recovery_points(
         self, logs: Sequence[Log], points: Mapping[TopicPartition, int], obsolete: Sequence[str]
@@ -172,20 +163,22 @@ class LogCheckpoints:
             if not _is_new(log) and log.snapshots.newest_offset != log.log_end_offset:
                 self._resources.disk.write(log.snapshots.path(log.log_end_offset), log.producers.snapshot())
 
-    def _truncate(self, log: Log, segments: list[LogSegment], offset: int, loader: LogLoader) -> LogState:
+    def _truncate(self, log: Log, offset: int, loader: LogLoader) -> LogState:
         disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes
         self._lower_recovery_point(log.topic_partition, offset)
         self._write_leader_epochs(log)
-        while len(segments) > 1 and segments[-1].base_offset >= offset:
-            removed = segments.pop()
-            for suffix in SEGMENT_SUFFIXES:
-                disk.remove(removed.path(suffix))
-        cut = segments[-1]
+        segments = list(log.segments)
+        cut_at = max(bisect_left(segments, offset, key=lambda segment: segment.base_offset), 1)
+        kept, removed = segments[:cut_at], segments[cut_at:]
+        cut = kept[-1]
         found = cut.find_batch(offset, cut.size, files, indexes) if cut.size else None
+        self._resources.retire(segments)
+        for segment in reversed(removed):
+            for suffix in SEGMENT_SUFFIXES:
+                disk.remove(segment.path(suffix))
         if found is not None:
             disk.truncate(cut.log_path, found[0])
             disk.sync_file(cut.log_path)
-        files.forget(cut.log_path)
         disk.sync_dir(log.directory)
         return self._load(loader, Checkpoints(False, cut.base_offset, log.log_start_offset)).state
 

@@ -227,11 +227,9 @@ class LogManager:
 
     async def _let_go(self, log: Log) -> None:
         try:
-            await log.abandon()
+            await log.abandon_for_good()
         except ApiError as error:
             logger.warning("%s is deleted although it could not be written out: %s", log.topic_partition, error.message)
-        self._removal.forget(log.segments)
-        log.producers.leave()
 
     def _rename_all(self, renamed: Mapping[str, str]) -> None:
         for old, new in renamed.items():

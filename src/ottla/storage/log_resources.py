@@ -1,11 +1,12 @@
 """What the logs of one data directory share."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ParamSpec, Protocol, TypeVar
 
 from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.disk import Disk
 from ottla.storage.index_cache import IndexCache
+from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.producer_room import ProducerRoom
@@ -30,3 +31,10 @@ class LogResources:
     indexes: IndexCache
     in_thread: InThread
     producers: ProducerRoom
+
+    def retire(self, segments: Iterable[LogSegment]) -> None:
+        """The files of `segments` are about to be renamed, cut or removed: nobody opens them for these any more."""
+        for segment in segments:
+            segment.is_gone = True
+            self.files.forget(segment)
+            self.indexes.forget(segment)

@@ -13,9 +13,7 @@ from typing import Final
 from ottla.runtime.page_cache import is_in_page_cache
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import (
-    INDEX_SUFFIX,
     LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
     offset_file_name,
 )
 from ottla.storage.index_cache import IndexCache
@@ -33,6 +31,9 @@ LookUp = Callable[[], None]
 class LogSegment:
     """The reading side of a segment; `SegmentAppender` is the other one while the segment is the newest.
 
+    A segment is itself and no other: one that is made later, with files of the same names, is not equal to it. What is
+    cached of it is found by it. `is_gone` is set for good before its files are renamed, cut or removed.
+
     `size` counts every byte accepted, which for the newest segment may not be in the file yet. Indexes and `recent` are
     kept in memory only while it is the newest; `largest_timestamp` once it is known.
     """
@@ -42,6 +43,7 @@ class LogSegment:
         "_time_index",
         "base_offset",
         "directory",
+        "is_gone",
         "largest_timestamp",
         "recent",
         "size",
@@ -51,6 +53,7 @@ class LogSegment:
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
+        self.is_gone = False
         self.largest_timestamp: TimestampOffset | None = None
         self.recent: RecentBatches | None = None
         self._offset_index: OffsetIndex | None = None
@@ -75,15 +78,13 @@ class LogSegment:
 
     def offset_index(self, indexes: IndexCache) -> OffsetIndex:
         """The offset index. Raises OSError when it has to be read and cannot be."""
-        if self._offset_index is not None:
-            return self._offset_index
-        return indexes.offset_index(self.path(INDEX_SUFFIX), self.base_offset, self.size)
+        index = self._offset_index  # once: the event loop may let go of it while a thread is here
+        return indexes.offset_index(self, self.size) if index is None else index
 
     def time_index(self, indexes: IndexCache) -> TimeIndex:
         """The time index. Raises OSError when it has to be read and cannot be."""
-        if self._time_index is not None:
-            return self._time_index
-        return indexes.time_index(self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        index = self._time_index
+        return indexes.time_index(self) if index is None else index
 
     def look_up(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> LookUp | None:
         """What `find_batch` would have to wait for the disk for, to be called in a thread; None when it need not.
@@ -92,11 +93,10 @@ class LogSegment:
         """
         if self.recent is not None and self.recent.containing(offset) is not None:
             return None
-        path = self.path(INDEX_SUFFIX)
         start: int | None = None
-        if self._offset_index is not None or indexes.is_kept(path):
+        if self._offset_index is not None or indexes.has_offset_index(self):
             start = self.offset_index(indexes).lookup(offset).position
-            file = files.find(self.log_path)
+            file = files.find(self)
             if file is not None and (
                 start >= end or is_in_page_cache(file.fd, start, min(_SCANNED_BYTES, end - start))
             ):
@@ -106,8 +106,8 @@ class LogSegment:
             with suppress(OSError, CorruptSegmentError):
                 at = start
                 if at is None:
-                    at = indexes.offset_index(path, self.base_offset, end).lookup(offset).position
-                any(batch.last_offset >= offset for batch in scan_batches(files.get(self.log_path), at, end))
+                    at = indexes.offset_index(self, end).lookup(offset).position
+                any(batch.last_offset >= offset for batch in scan_batches(files.get(self), at, end))
 
         return read
 
@@ -118,7 +118,7 @@ class LogSegment:
             if found is not None:
                 return found if found[0] < end else None
         start = self.offset_index(indexes).lookup(offset).position
-        for batch in scan_batches(files.get(self.log_path), start, end):
+        for batch in scan_batches(files.get(self), start, end):
             if batch.last_offset >= offset:
                 return batch.position, batch.size
         return None
@@ -130,7 +130,7 @@ class LogSegment:
             if position is not None:
                 return min(position, end)
         start = self.offset_index(indexes).lookup(offset - 1).position
-        for batch in scan_batches(files.get(self.log_path), start, end):
+        for batch in scan_batches(files.get(self), start, end):
             if batch.base_offset >= offset:
                 return batch.position
         return end

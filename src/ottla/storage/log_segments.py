@@ -106,7 +106,7 @@ class LogSegments:
             if min_one_batch and size < first_size:
                 size = first_size
             if size > 0:
-                file = files.get(segment.log_path)
+                file = files.get(segment)
                 slices.append(FileSlice(file.fd, start, size, file))
                 total += size
             if size < end - start:

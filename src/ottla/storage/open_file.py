@@ -4,6 +4,7 @@ import errno
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
+from typing import Protocol
 
 from ottla.runtime.disk import Disk
 
@@ -34,12 +35,34 @@ class OpenFile:
         return self._disk.pread(self.fd, count, position)
 
 
+class SegmentGoneError(OSError):
+    """A segment was deleted or replaced: another may be in its place by now."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ENOENT, "the segment was deleted or replaced", path)
+
+
+class Readable(Protocol):
+    """What files are opened for: a segment, which is itself and no other whatever its files are called.
+
+    `is_gone` is set before anything happens to its files and stays: who has opened a file and then finds it unset has
+    the right one.
+    """
+
+    is_gone: bool
+
+    @property
+    def log_path(self) -> str:
+        """The file of batches."""
+        ...
+
+
 class OpenFiles:
-    """The most recently read files, at most `limit` of them.
+    """The most recently read files, at most `limit` of them, by the segment they belong to.
 
     A file that falls out is closed as soon as nobody holds it. When `open_max` files are open, those on their way to a
     peer that does not read included, or the process may open no more, half of those kept are let go. May be called
-    from any thread.
+    from any thread; none waits for another that opens a file.
     """
 
     __slots__ = ("_disk", "_files", "_limit", "_lock", "_open", "_open_max")
@@ -50,7 +73,7 @@ class OpenFiles:
         self._open_max = open_max
         self._open: dict[int, None] = {}  # changed by single operations only: files are closed in any thread
         self._lock = Lock()
-        self._files: OrderedDict[str, OpenFile] = OrderedDict()
+        self._files: OrderedDict[Readable, OpenFile] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._files)
@@ -60,21 +83,28 @@ class OpenFiles:
         """Files that are open: those kept, and those that somebody still holds."""
         return len(self._open)
 
-    def get(self, path: str) -> OpenFile:
-        """The file at `path`, opened when it is not open. Raises OSError, EMFILE when too many are open already."""
+    def get(self, segment: Readable) -> OpenFile:
+        """The file of a segment, opened when it is not open.
+
+        Raises SegmentGoneError; OSError, EMFILE when too many are open already.
+        """
         with self._lock:
-            file = self._files.get(path)
-            if file is None:
-                file = self._files[path] = self._opened(path)
-                if len(self._files) > self._limit:
-                    self._files.popitem(last=False)
-            else:
-                self._files.move_to_end(path)
+            file = self._files.get(segment)
+            if file is not None:
+                self._files.move_to_end(segment)
+                return file
+        file = self._opened(segment.log_path)
+        with self._lock:
+            if segment.is_gone:
+                raise SegmentGoneError(segment.log_path)
+            file = self._files.setdefault(segment, file)
+            if len(self._files) > self._limit:
+                self._files.popitem(last=False)
             return file
 
-    def find(self, path: str) -> OpenFile | None:
-        """The file at `path` if it is open."""
-        return self._files.get(path)
+    def find(self, segment: Readable) -> OpenFile | None:
+        """The file of a segment if it is open."""
+        return self._files.get(segment)
 
     def _opened(self, path: str) -> OpenFile:
         if self._open_max is not None and self.open_count >= self._open_max:
@@ -100,10 +130,11 @@ class OpenFiles:
         self._open.pop(fd, None)
 
     def _let_go_of_half(self) -> None:
-        for _ in range(min(len(self._files), len(self._files) // 2 + 1)):
-            self._files.popitem(last=False)
-
-    def forget(self, path: str) -> None:
-        """Drop a file that is about to be renamed or removed."""
         with self._lock:
-            self._files.pop(path, None)
+            for _ in range(min(len(self._files), len(self._files) // 2 + 1)):
+                self._files.popitem(last=False)
+
+    def forget(self, segment: Readable) -> None:
+        """Drop the file of a segment that is gone."""
+        with self._lock:
+            self._files.pop(segment, None)

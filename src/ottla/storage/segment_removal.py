@@ -1,7 +1,7 @@
 """Deleting files so that whoever still reads them can finish: renamed first, removed some time later."""
 
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Final
 
 from ottla.runtime.tasks import Tasks
@@ -23,16 +23,9 @@ class SegmentRemoval:
         self._timer = timer
         self._tasks = tasks
 
-    def forget(self, segments: Iterable[LogSegment]) -> None:
-        """Drop what is cached of segments."""
-        for segment in segments:
-            self._resources.files.forget(segment.log_path)
-            for suffix in SEGMENT_SUFFIXES:
-                self._resources.indexes.forget(segment.path(suffix))
-
     async def remove(self, segments: list[LogSegment], delay_ms: int) -> None:
         """Rename the files of segments now and remove them after `delay_ms`. Raises OSError."""
-        self.forget(segments)
+        self._resources.retire(segments)
         renamed = await self._tasks.in_thread(self._rename, segments)
         self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(renamed)))
 

@@ -6,7 +6,7 @@ An entry (t, o) says that no record up to offset o is later than t, and that t i
 ends at o. Timestamps grow strictly, offsets never go back. A closed segment's last entry is its greatest timestamp.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -57,6 +57,11 @@ class TimeIndex:
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or below `timestamp`; (-1, base offset) when there is none."""
         index = bisect_right(range(len(self)), timestamp, key=self._timestamp)
+        return self[index - 1] if index else TimestampOffset(NO_TIMESTAMP, self._base_offset)
+
+    def last_before(self, offset: int) -> TimestampOffset:
+        """The last entry of an offset below `offset`; (-1, base offset) when there is none."""
+        index = bisect_left(range(len(self)), offset, key=lambda index: self[index].offset)
         return self[index - 1] if index else TimestampOffset(NO_TIMESTAMP, self._base_offset)
 
     def maybe_append(self, timestamp: int, offset: int) -> bytes:

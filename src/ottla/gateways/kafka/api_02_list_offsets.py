@@ -5,6 +5,7 @@
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from ottla.gateways.kafka.api import Api
@@ -68,7 +69,10 @@ async def _look_up(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
-    upper = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
+    def upper() -> int:
+        return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
     timestamp, offset, epoch = await _find(partition, wanted.timestamp, upper)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
@@ -78,22 +82,21 @@ async def _look_up(
     )
 
 
-async def _find(partition: Partition, timestamp: int, upper: int) -> tuple[int, int, int]:
+async def _find(partition: Partition, timestamp: int, upper: Callable[[], int]) -> tuple[int, int, int]:
     """Timestamp, offset and leader epoch; (-1, -1, -1) when nothing is that late."""
     log = partition.log
     nothing = (-1, -1, -1)
     if timestamp == LATEST:
-        return -1, upper, partition.leader_epoch
+        return -1, upper(), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, partition.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return nothing
     if timestamp < MAX_TIMESTAMP and timestamp < 0:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no special timestamp {timestamp}")
-    found = await (log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp))
-    if found is None or found[1] >= upper:
-        return nothing
-    return found
+    if timestamp == MAX_TIMESTAMP:
+        return await log.max_timestamp_offset(upper) or nothing
+    return await log.offset_for_timestamp(timestamp, upper) or nothing
 
 
 API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle)
