@@ -10,30 +10,38 @@ from ottla.broker.configs import ConfigService
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.server.listener_set import ListenerSet
 from ottla.server.sections import network_config
 
 logger = logging.getLogger(__name__)
+
+DRAIN_MS = 2_000
+"""How long a listener that is closed waits for answered requests to leave."""
 
 
 class DynamicBrokerConfig:
     """A subscriber of the metadata. Belongs to the event loop."""
 
-    def __init__(self, configs: ConfigService, quotas: ConnectionQuotas, connections_max: int) -> None:
+    def __init__(
+        self, configs: ConfigService, listeners: ListenerSet, quotas: ConnectionQuotas, connections_max: int
+    ) -> None:
         """`connections_max` is how many connections the limit on open files leaves room for."""
         self._configs = configs
+        self._listeners = listeners
         self._quotas = quotas
         self._connections_max = connections_max
 
-    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a change of the metadata."""
         if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
-            self.apply(image)
+            await self.apply(image)
 
-    def apply(self, image: MetadataImage) -> None:
+    async def apply(self, image: MetadataImage) -> None:
         """Have what is set hold: also for the start, before the doors open."""
         settings = self._configs.broker_settings(image)
         for warning in settings.warnings:
             logger.warning("%s", warning)
+        await self._listeners.change(settings.listeners.opened, DRAIN_MS)
         config = network_config(settings, self._connections_max)
         self._quotas.max_connections = config.max_connections
         self._quotas.max_connections_per_ip = config.max_connections_per_ip

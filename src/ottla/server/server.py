@@ -37,13 +37,15 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.server.disk_watch import DiskWatch
-from ottla.server.dynamic_broker_config import DynamicBrokerConfig
+from ottla.server.dynamic_broker_config import DRAIN_MS, DynamicBrokerConfig
 from ottla.server.housekeeping import Housekeeping
+from ottla.server.listener_set import ListenerSet
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.server.sections import group_config, network_config
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.endpoint import Endpoint
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -56,9 +58,6 @@ FETCH_WATCHES_MAX = 250_000
 
 READ_APIS_AFTER_MS = 1_000
 """When what the first clients did not need is read from its files: after they have been served."""
-
-DRAIN_MS = 2_000
-"""How long a stopping broker waits for answered requests to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +137,9 @@ class Server:
             timer=doors.timer,
             call_soon=loop.call_soon,
         )
-        self._listeners = tuple(
-            Listener(
+
+        def listener_at(endpoint: Endpoint) -> Listener:
+            return Listener(
                 endpoint.host,
                 endpoint.port,
                 self._connect,
@@ -151,9 +151,9 @@ class Server:
                 quotas=quotas,
                 memory=memory,
             )
-            for endpoint in settings.listeners.opened
-        )
-        self._dynamic_config = DynamicBrokerConfig(self._configs, quotas, self._connections_max)
+
+        self._listeners = ListenerSet(settings.listeners.opened, listener_at, doors.tasks)
+        self._dynamic_config = DynamicBrokerConfig(self._configs, self._listeners, quotas, self._connections_max)
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
@@ -164,34 +164,32 @@ class Server:
     @property
     def address(self) -> Address:
         """Where the first listener of the Kafka door listens."""
-        return self._listeners[0].address
+        return next(iter(self.addresses.values()))
 
     @property
     def addresses(self) -> dict[str, Address]:
         """Where each listener of the Kafka door listens, by its name."""
-        return {listener.name: listener.address for listener in self._listeners}
+        return self._listeners.addresses
 
     async def start(self) -> None:
         """Take the addresses, read the metadata, serve the partitions, open the doors.
 
         Raises ListenError, StoreError and OSError, each with a line for the person who started the broker.
         """
-        for listener in self._listeners:
-            await listener.bind()
+        await self._listeners.bind()
         self._logs.attach(asyncio.get_running_loop())
         self._logs.on_failure = self._on_directory_failure
-        advertised = self._settings.listeners.advertised.get(self._listeners[0].name)
+        advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
         image = await self._controller.start(BrokerAddress(host, port))
         await self._logs.identify(image.cluster_id, self._settings.node_id)
-        self._dynamic_config.apply(image)
+        await self._dynamic_config.apply(image)
         await self._keeper.load(image)
         self._controller.publisher.subscribe(self._dynamic_config.on_image)
         self._controller.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
         self._memory_return.start()
-        for listener in self._listeners:
-            await listener.start()
+        await self._listeners.start()
 
     def read_apis_later(self) -> None:
         """Have the files of APIs that nobody asked for by then read in a while, one in a turn of the loop."""
@@ -210,7 +208,7 @@ class Server:
         self._memory_return.stop()
         self._fetch_purgatory.close()
         self._groups.close()
-        await asyncio.gather(*(listener.close(DRAIN_MS) for listener in self._listeners))
+        await self._listeners.close(DRAIN_MS)
         await self._controller.close()
         await self._logs.close()
         self._doors.timer.close()

@@ -65,7 +65,8 @@ _IDENTITY_AND_LISTENERS: Final = (
         NotEmpty(),
         _HIGH,
         "Where the broker listens, as NAME://host:port, several separated by commas; without a host on every address, "
-        "port 0 is a free one.",
+        "port 0 is a free one. A listener that is taken out while the broker runs closes its connections.",
+        UpdateMode.PER_BROKER,
     ),
     _setting(
         "advertised.listeners",
@@ -100,6 +101,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         _LOW,
         "How each listener speaks, as NAME:PROTOCOL. PLAINTEXT is all that is supported yet.",
+        UpdateMode.PER_BROKER,
     ),
     _setting("log.dir", _STRING, "ottla-data", NotEmpty(), _HIGH, "Where data lies, when log.dirs is not set."),
     _setting(

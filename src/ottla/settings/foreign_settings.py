@@ -29,7 +29,9 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "controlled.shutdown.": _REPLICATION,
         "controller.": _QUORUM,
         "delete.records.purgatory.": "waiting requests are found without a purge",
+        "early.start.listeners": "nobody is authorized, so no listener has to wait for it",
         "fetch.purgatory.": "waiting requests are found without a purge",
+        "follower.fetch.last.tiered.offset.enable": _REPLICATION,
         "group.consumer.": _NOT_SERVED,
         "group.coordinator.": _THREADS,
         "group.share.": _NOT_SERVED,
@@ -75,6 +77,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "alter.config.policy.class.name": _JAVA,
         "authorizer.": _SECURITY,
         "client.quota.callback.": _QUOTAS,
+        "connections.max.reauth.ms": _SECURITY,
         "cordoned.log.dirs": "there is one data directory",
         "create.topic.policy.class.name": _JAVA,
         "delegation.token.": _SECURITY,
@@ -85,6 +88,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "log.local.": _TIERED,
         "log.roll.jitter.": "segments are closed by age without jitter",
         "max.connection.creation.rate": _QUOTAS,
+        "offsets.topic.compression.codec": "committed offsets are kept as they are written",
         "principal.": _SECURITY,
         "quota.": _QUOTAS,
         "remote.": _TIERED,
@@ -99,6 +103,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
 
 HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
+        "offsets.topic.compression.codec": frozenset({"0"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
         "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
     }

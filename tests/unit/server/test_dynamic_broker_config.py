@@ -3,26 +3,8 @@ from pathlib import Path
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
-from ottla.client.cluster import Cluster
 from ottla.client.errors import BrokerUnreachableError
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from tests.unit.server.whole_broker import broker, client
-
-BROKER = 4
-SET, DELETE = 0, 1
-
-
-async def alter(cluster: Cluster, name: str, setting: str, value: str | None) -> None:
-    operation = DELETE if value is None else SET
-    resource = AlterConfigsResource(BROKER, name, (AlterableConfig(setting, operation, value),))
-    response = await cluster.ask_any(IncrementalAlterConfigsRequest((resource,)), IncrementalAlterConfigsResponse)
-    [result] = response.responses
-    assert result.error_code == 0, result.error_message
+from tests.unit.server.whole_broker import alter, broker, client
 
 
 async def test_a_limit_on_connections_holds_from_the_moment_it_is_set_until_it_is_taken_back(tmp_path: Path) -> None:

@@ -5,14 +5,16 @@ import pytest
 from ottla.client.admin import Admin
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerUnreachableError
 from ottla.client.options import ClientOptions
 from ottla.network.listening_socket import ListenError
-from tests.unit.server.whole_broker import broker
+from tests.unit.server.whole_broker import alter, broker, client
 
 NAMED = {
     "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
 }
+ALSO = ",PLAINTEXT:PLAINTEXT"
 
 
 async def told_at(address: object) -> tuple[str, int]:
@@ -40,3 +42,42 @@ async def test_an_address_that_is_taken_stops_the_start_whichever_listener_wants
         with pytest.raises(ListenError, match="another program listens there"):
             async with broker(tmp_path / "b", settings):
                 pass
+
+
+async def test_listeners_come_and_go_while_the_broker_runs_and_are_there_after_its_restart(tmp_path: Path) -> None:
+    async with broker(tmp_path, {}) as server, client(server) as cluster:
+        was = server.address
+        await alter(cluster, "1", "listener.security.protocol.map", NAMED["listener.security.protocol.map"] + ALSO)
+        await alter(cluster, "1", "listeners", "INTERNAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0")
+        assert server.addresses["PLAINTEXT"] == was
+        assert await told_at(server.addresses["INTERNAL"]) == server.addresses["INTERNAL"]
+        await alter(cluster, "1", "listeners", "INTERNAL://127.0.0.1:0")  # answered though its own listener goes
+        assert list(server.addresses) == ["INTERNAL"]
+        with pytest.raises(BrokerUnreachableError):
+            await told_at(was)
+    async with broker(tmp_path, {}) as server:
+        assert list(server.addresses) == ["INTERNAL"]
+        assert await told_at(server.address) == server.address
+
+
+async def test_an_address_that_is_taken_leaves_the_listener_where_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with broker(tmp_path / "a", {}) as other, broker(tmp_path / "b", {}) as server, client(server) as cluster:
+        was = server.address
+        await alter(cluster, "1", "listeners", f"PLAINTEXT://{other.address}")
+        assert server.address == was
+        assert await told_at(was) == was
+        assert f"the listener PLAINTEXT://{other.address} is not opened: cannot listen" in caplog.text
+
+
+async def test_listeners_are_set_on_one_broker_never_on_all_and_only_such_as_can_be(tmp_path: Path) -> None:
+    async with broker(tmp_path, {"advertised.listeners": "PLAINTEXT://a:1"}) as server, client(server) as cluster:
+        with pytest.raises(AssertionError, match="listeners is not the same for all brokers"):
+            await alter(cluster, "", "listeners", "PLAINTEXT://127.0.0.1:0")
+        with pytest.raises(AssertionError, match="add INTERNAL:PLAINTEXT to listener"):
+            await alter(cluster, "1", "listeners", "INTERNAL://127.0.0.1:0")
+        await alter(cluster, "1", "listener.security.protocol.map", NAMED["listener.security.protocol.map"] + ALSO)
+        with pytest.raises(AssertionError, match="names PLAINTEXT, which listeners does not: INTERNAL"):
+            await alter(cluster, "1", "listeners", "INTERNAL://127.0.0.1:0")
+        assert await told_at(server.address) == ("a", 1)

@@ -7,6 +7,12 @@ from pathlib import Path
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
 from ottla.client.options import ClientOptions
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
@@ -15,6 +21,9 @@ from ottla.runtime.timer import ManualTimer
 from ottla.server.server import Doors, Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+
+BROKER = 4
+SET, DELETE = 0, 1
 
 
 @asynccontextmanager
@@ -41,3 +50,12 @@ async def client(server: Server) -> AsyncIterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
+
+
+async def alter(cluster: Cluster, name: str, setting: str, value: str | None) -> None:
+    """Set a setting of a broker, of all with the name "", or take it back with None."""
+    operation = DELETE if value is None else SET
+    resource = AlterConfigsResource(BROKER, name, (AlterableConfig(setting, operation, value),))
+    response = await cluster.ask_any(IncrementalAlterConfigsRequest((resource,)), IncrementalAlterConfigsResponse)
+    [result] = response.responses
+    assert result.error_code == 0, result.error_message

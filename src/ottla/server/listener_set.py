@@ -1,0 +1,77 @@
+"""The listeners of a broker: those it starts with, and those that come and go while it runs.
+
+`listeners` may be changed on a broker that runs, as in Kafka: a listener that is new is opened, one that is named no
+more is closed when its clients have their answers, one with another address is opened there and then closed here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from ottla.network.address import Address
+from ottla.network.listener import Listener
+from ottla.runtime.tasks import Tasks
+from ottla.settings.endpoint import Endpoint
+
+logger = logging.getLogger(__name__)
+
+
+class ListenerSet:
+    """Belongs to the event loop."""
+
+    def __init__(self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint], Listener], tasks: Tasks) -> None:
+        """`make` gives a listener that takes no address yet; those of one set share their limits."""
+        self._make = make
+        self._tasks = tasks
+        self._open = {endpoint: make(endpoint) for endpoint in endpoints}
+        self._is_started = False
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """Where each of them listens, by its name."""
+        return {listener.name: listener.address for listener in self._open.values()}
+
+    async def bind(self) -> None:
+        """Take the addresses; clients that come meanwhile wait until `start`. Raises ListenError."""
+        for listener in self._open.values():
+            await listener.bind()
+
+    async def start(self) -> None:
+        """Accept connections."""
+        self._is_started = True
+        for listener in self._open.values():
+            await listener.start()
+
+    async def change(self, endpoints: Iterable[Endpoint], drain_ms: int) -> None:
+        """Open what is new and close what is gone, in the background. An address that cannot be had is said in the log.
+
+        A name whose new address cannot be had keeps its old one.
+        """
+        wanted = {endpoint.listener: endpoint for endpoint in endpoints}
+        kept: dict[Endpoint, Listener] = {}
+        for endpoint in wanted.values():
+            listener = self._open.get(endpoint)
+            if listener is None:
+                listener = self._make(endpoint)
+                try:
+                    await listener.bind()
+                    if self._is_started:
+                        await listener.start()
+                except OSError as error:
+                    logger.error("the listener %s is not opened: %s", endpoint, error)
+                    await listener.close()
+                    continue
+            kept[endpoint] = listener
+        opened = {endpoint.listener for endpoint in kept}
+        for endpoint, listener in self._open.items():
+            if endpoint in kept:
+                continue
+            if endpoint.listener in wanted and endpoint.listener not in opened:
+                kept[endpoint] = listener
+            else:
+                self._tasks.spawn(listener.close(drain_ms), f"closing {endpoint}")
+        self._open = kept
+
+    async def close(self, drain_ms: int) -> None:
+        """Accept no more, and close all connections once they have their answers, at the latest after `drain_ms`."""
+        await asyncio.gather(*(listener.close(drain_ms) for listener in self._open.values()))
