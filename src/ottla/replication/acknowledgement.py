@@ -1,10 +1,15 @@
 """What a producer is told of one partition's append, and the queue of those who wait for the high watermark."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.model.error_code import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+_NOT_TOLD: Final = "a producer could not be told what became of its records"
 
 
 class AppendAck(NamedTuple):
@@ -29,7 +34,7 @@ class AckQueue:
 
     Appends enter in offset order, so the queue is sorted by construction and one look at its head is enough; a
     duplicate of an idempotent producer waits for an earlier offset and enters in its own place, which is why `add`
-    looks at the tail.
+    looks at the tail. Who raises when he is told is logged; the others are told all the same.
     """
 
     __slots__ = ("_waiting",)
@@ -53,10 +58,16 @@ class AckQueue:
         waiting = self._waiting
         while waiting and waiting[0][0] <= high_watermark:
             _, ack, on_ack = waiting.popleft()
-            on_ack(ack)
+            try:
+                on_ack(ack)
+            except Exception:
+                logger.exception(_NOT_TOLD)
 
     def fail(self, error: ErrorCode, message: str) -> None:
         """Answer everybody with an error: the records are not known to be committed and may or may not survive."""
         waiting, self._waiting = self._waiting, deque()
         for _, _, on_ack in waiting:
-            on_ack(AppendAck(error, message))
+            try:
+                on_ack(AppendAck(error, message))
+            except Exception:
+                logger.exception(_NOT_TOLD)

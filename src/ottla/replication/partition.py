@@ -12,6 +12,7 @@ as Apache Kafka counts. What lies above the high watermark is never given to a c
 may take back.
 """
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -35,6 +36,8 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.log import Log
 from ottla.storage.log_read_result import LogReadResult
+
+logger = logging.getLogger(__name__)
 
 WritableBuffer = bytearray | memoryview
 
@@ -218,7 +221,7 @@ class Partition:
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self._ack_queue.complete(high_watermark)
-            self.on_high_watermark(self)
+            self._tell_readers()
 
     def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool) -> LogReadResult:
         """File slices of the batches from `offset` on, below `max_offset`.
@@ -256,7 +259,7 @@ class Partition:
         before = self.log.log_start_offset
         log_start_offset = self.log.delete_records_before(offset)
         if log_start_offset != before:
-            self.on_high_watermark(self)
+            self._tell_readers()
         return log_start_offset
 
     def epoch_of_offset(self, offset: int) -> int:
@@ -283,7 +286,14 @@ class Partition:
         self.is_leader = False
         self.log.on_progress = None
         self._ack_queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
-        self.on_high_watermark(self)
+        self._tell_readers()
+
+    def _tell_readers(self) -> None:
+        """Something that readers wait for has changed."""
+        try:
+            self.on_high_watermark(self)
+        except Exception:
+            logger.exception("a reader of %s failed to hear of a change", self.topic_partition)
 
 
 def _bytes_of(result: LogReadResult) -> bytes:
@@ -309,4 +319,7 @@ class _LeaderAck:
             return
         if errno:
             ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
-        self._on_ack(ack)
+        try:
+            self._on_ack(ack)
+        except Exception:
+            logger.exception("a producer could not be told what became of its records")

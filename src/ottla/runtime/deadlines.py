@@ -7,11 +7,14 @@ An operation that is over stays in its queue until the ones before it are over t
 next. To add costs an append; a timer of its own in the timing wheel, set and cancelled, costs ten times that.
 """
 
+import logging
 from collections import deque
 from typing import Final, Protocol
 
 from ottla.runtime.clock import Clock
 from ottla.runtime.timer import Timer
+
+logger = logging.getLogger(__name__)
 
 STEP_MS: Final = 100
 """Lengths are rounded up to a multiple of this, so that clients cannot make a queue for each millisecond."""
@@ -34,7 +37,10 @@ class Expiring(Protocol):
 
 
 class Deadlines:
-    """Tells operations that their time is up, at most `STEP_MS` late. Belongs to one event loop."""
+    """Tells operations that their time is up, at most `STEP_MS` late. Belongs to one event loop.
+
+    One that raises is logged; those behind it hear in time all the same.
+    """
 
     __slots__ = ("_clock", "_queues", "_timer")
 
@@ -68,7 +74,10 @@ class Deadlines:
         queue = self._queues[length_ms]
         now_ms = self._clock.monotonic_ms()
         while queue and (queue[0][1].is_over or queue[0][0] <= now_ms):
-            queue.popleft()[1].expire()
+            try:
+                queue.popleft()[1].expire()
+            except Exception:
+                logger.exception("an operation failed when its time was up")
         if queue:
             self._watch(length_ms, queue[0][0] - now_ms)
         else:

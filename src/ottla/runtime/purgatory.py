@@ -136,7 +136,10 @@ class Purgatory:
     def close(self) -> None:
         """Complete every operation as if its time were up."""
         for operation in tuple(self._delayed):
-            operation._expire()
+            try:
+                operation._expire()
+            except Exception:
+                logger.exception("a delayed operation failed at the end")
 
     def _has_room(self, count: int) -> bool:
         return self._watches_max is None or self.watched_count + count <= self._watches_max

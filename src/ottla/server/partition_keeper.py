@@ -75,13 +75,22 @@ class PartitionKeeper:
         """
         deleted = delta.deleted_topics
         # First of all: from here on no offset can be committed to a topic that is gone.
-        self._groups.metadata_changed(image, [topic.name for topic in deleted])
+        try:
+            self._groups.metadata_changed(image, [topic.name for topic in deleted])
+        except Exception:
+            logger.exception("the groups could not act on a change of the metadata")
         for topic in deleted:
-            await self._drop(topic)
+            try:
+                await self._drop(topic)
+            except Exception:
+                logger.exception("the logs of %s, which is deleted, could not all be removed", topic.name)
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._serve_or_say(topic, image)
         for topic in self._configs.topics_with_changed_settings(image, delta):
-            self._reconfigure(topic, image)
+            try:
+                self._reconfigure(topic, image)
+            except Exception:
+                logger.exception("the settings of %s could not be applied", topic.name)
 
     async def serve_missing(self, image: MetadataImage) -> None:
         """Serve what could not be made when the image changed."""
@@ -112,6 +121,8 @@ class PartitionKeeper:
             await self._serve(topic, image)
         except ApiError as error:
             self._throttled.warning("topic %s is not served: %s", topic.name, error.message)
+        except Exception:
+            logger.exception("topic %s could not be served", topic.name)
 
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
         settings = self._configs.topic_settings(topic.name, image)
@@ -160,7 +171,10 @@ class PartitionKeeper:
         dropped = self._replicas.remove(_partitions_of(topic))
         if topic.name == CONSUMER_OFFSETS_TOPIC:
             for partition in dropped:
-                self._groups.resigned(partition.index)
+                try:
+                    self._groups.resigned(partition.index)
+                except Exception:
+                    logger.exception("the groups of %s could not be let go of", partition.topic_partition)
         await self._logs.delete_logs([partition.topic_partition for partition in dropped])
 
     def _log_config(self, settings: Mapping[str, str], image: MetadataImage) -> LogConfig:

@@ -9,12 +9,15 @@ the system may take pages for written that are not on disk.
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC, EROFS
 from typing import Final, Protocol, cast
 
 from ottla.storage.log_io import Completion, LogIo
+
+logger = logging.getLogger(__name__)
 
 _INLINE_BYTES_MAX: Final = 64 * 1024
 """What is written without the thread, when nothing of it is synced: the way there and back costs more than the copy."""
@@ -152,16 +155,22 @@ class LogWriter:
                 self._schedule()
 
     def poll(self) -> None:
-        """Hand out what has been completed."""
+        """Hand out what has been completed. A token or log that raises is logged; the others hear of theirs."""
         failure: OSError | None = None
         for token, stage, errno in self._io.completions():
             if token is None:
                 failure = self._fail(errno)
             else:
-                cast("Completion", token).completed(stage, errno)
+                try:
+                    cast("Completion", token).completed(stage, errno)
+                except Exception:
+                    logger.exception("who waited for a write failed when it was done")
         progressed, self._progressed = self._progressed, {}
         for log in progressed:
-            log.report_progress()
+            try:
+                log.report_progress()
+            except Exception:
+                logger.exception("who follows a log failed when it got on")
         if failure is not None:
             self._on_failure(failure)
 

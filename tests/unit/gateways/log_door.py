@@ -113,5 +113,6 @@ class LogDoor:
             broker=self,
             kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set(), fail=self.failures.append),
             connection=SimpleNamespace(is_closed=False),
+            fail=self.failures.append,
             note_refusal=lambda *_refusal: None,
         )

@@ -51,3 +51,21 @@ def test_a_producer_that_appends_from_its_acknowledgement_waits_for_the_next_one
     queue.complete(10)
     assert told == [1]
     assert len(queue) == 1
+
+
+def test_one_who_fails_when_he_is_told_keeps_nobody_else_from_hearing():
+    queue = AckQueue()
+    told: list[ErrorCode] = []
+
+    def fail(_: AppendAck) -> None:
+        raise RuntimeError("a mistake")
+
+    def note(ack: AppendAck) -> None:
+        told.append(ack.error)
+
+    for offset, on_ack in enumerate((fail, note, fail, note)):
+        queue.add(offset, ack(offset), on_ack)
+    queue.complete(1)
+    assert told == [ErrorCode.NONE]
+    queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, "deleted")
+    assert told == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]

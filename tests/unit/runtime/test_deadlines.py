@@ -78,3 +78,18 @@ def test_a_very_long_time_and_none_at_all_are_kept_too():
     assert impatient.expired == 1
     timer.advance(QUEUED_MS_MAX)
     assert patient.expired == 1
+
+
+def test_one_that_fails_when_its_time_is_up_keeps_nobody_waiting():
+    class Failing(Operation):
+        def expire(self) -> None:
+            raise RuntimeError("a mistake")
+
+    queue, timer = deadlines()
+    behind, later = Operation(), Operation()
+    queue.add(Failing(), 1_000)
+    queue.add(behind, 1_000)
+    timer.advance(500)
+    queue.add(later, 1_000)
+    timer.advance(1_000)
+    assert (behind.expired, later.expired) == (1, 1)

@@ -222,3 +222,15 @@ def test_what_there_is_no_room_for_expires_at_once(timer: ManualTimer):
     assert purgatory.watched_count == 3
     timer.advance(1_000)
     assert (first.completions, third.completions, purgatory.watched_count) == (1, 1, 0)
+
+
+def test_one_that_fails_at_the_end_keeps_nobody_from_being_answered(purgatory: Purgatory) -> None:
+    class Failing(WaitFor):
+        def on_complete(self) -> None:
+            raise RuntimeError("a mistake")
+
+    failing, behind = Failing(set(), "a"), WaitFor(set(), "a")
+    for operation in (failing, behind):
+        purgatory.try_complete_else_watch(operation, ["a"], 1_000)
+    purgatory.close()
+    assert (behind.completions, purgatory.delayed_count) == (1, 0)

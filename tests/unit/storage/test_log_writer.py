@@ -87,3 +87,32 @@ async def test_what_is_to_be_synced_waits_to_share_its_sync(io: LogIo, tmp_path:
     assert io.groups == groups + 1
     assert [token.stages for token in told] == [[SYNC]] * 3
     writer.detach()
+
+
+async def test_one_who_fails_when_his_write_is_done_keeps_nobody_else_from_hearing(io: LogIo, tmp_path: Path) -> None:
+    class Failing:
+        def completed(self, stage: int, errno: int) -> None:
+            raise RuntimeError("a mistake")
+
+        def report_progress(self) -> None:
+            raise RuntimeError("a mistake")
+
+    class Following:
+        reports = 0
+
+        def report_progress(self) -> None:
+            self.reports += 1
+
+    writer = LogWriter(io, ignore)
+    handle = writer.create(str(tmp_path / "a.log"))
+    told, following = Told(), Following()
+    writer.append(handle, 0, b"a" * 100, Failing(), WRITTEN)
+    writer.append(handle, 100, b"b" * 100, told, WRITTEN)
+    writer.progressed(Failing())
+    writer.progressed(following)
+    writer.attach(asyncio.get_running_loop())
+    async with asyncio.timeout(20):
+        while not told.stages:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert following.reports == 1
+    writer.detach()

@@ -14,12 +14,14 @@ from typing import Final
 from ottla.broker.produce import PartitionWrite, produce, produce_one
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.current_leaders import CurrentLeaders
 from ottla.gateways.kafka.produce_answer import ProduceAnswers
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_name import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -34,8 +36,6 @@ from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 TOPIC_ID_VERSION: Final = 13
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
-_LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-
 _INTERNAL: Final = AppendAck(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
 
 _answers: Final = ProduceAnswers()
@@ -55,10 +55,13 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         lease.retain()
 
     def on_produced(acknowledgements: list[AppendAck]) -> None:
-        if acks == ACKS_NONE:
-            _finish_unacknowledged(ctx, acknowledgements)
-        else:
-            ctx.respond(_response(ctx, request, acknowledgements))
+        try:
+            if acks == ACKS_NONE:
+                _finish_unacknowledged(ctx, acknowledgements)
+            else:
+                ctx.respond(_response(ctx, request, acknowledgements))
+        except Exception as error:
+            ctx.fail(error)
 
     produce(
         writes,
@@ -77,15 +80,17 @@ def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck
     acks = request.acks
 
     def on_decided(ack: AppendAck) -> None:
-        if acks == ACKS_NONE:
-            _finish_unacknowledged(ctx, (ack,))
-        elif ack.error is ErrorCode.NONE:
-            key = (ctx.api_version, topic.name or topic.topic_id, data.index)
-            ctx.respond_frame(
-                _answers.frame(ctx.correlation_id, key, ack.base_offset, ack.log_append_time_ms, ack.log_start_offset)
-            )
-        else:
-            ctx.respond(_response(ctx, request, (ack,)))
+        try:
+            if acks == ACKS_NONE:
+                _finish_unacknowledged(ctx, (ack,))
+            elif ack.error is ErrorCode.NONE:
+                key = (ctx.api_version, topic.name or topic.topic_id, data.index)
+                offset, append_time_ms, log_start_offset = ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
+                ctx.respond_frame(_answers.frame(ctx.correlation_id, key, offset, append_time_ms, log_start_offset))
+            else:
+                ctx.respond(_response(ctx, request, (ack,)))
+        except Exception as error:
+            ctx.fail(error)
 
     partition, records, refused = _write(ctx, topic, data, refusal)
     if partition is None:
@@ -142,15 +147,15 @@ def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[Appen
 
 def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> ProduceResponse:
     answers = iter(acknowledgements)
-    leader_changed = False
+    leaders = CurrentLeaders(ctx, ApiKey.PRODUCE)
     topics = []
     for topic in request.topic_data:
         partitions = []
         for data in topic.partition_data:
             ack = next(answers)
             if ack.error is not ErrorCode.NONE:
-                leader_changed = leader_changed or ack.error in _LEADER_CHANGED
                 ctx.note_refusal(ack.error, ack.message)
+            leader = leaders.of(topic.name, topic.topic_id, data.index, ack.error)
             partitions.append(
                 PartitionProduceResponse(
                     index=data.index,
@@ -159,22 +164,13 @@ def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Se
                     log_append_time_ms=ack.log_append_time_ms,
                     log_start_offset=ack.log_start_offset,
                     error_message=ack.message if ack.error is not ErrorCode.NONE else None,
+                    current_leader=LeaderIdAndEpoch(*leader),
                 )
             )
         topics.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
         )
-    return ProduceResponse(
-        responses=tuple(topics),
-        node_endpoints=_endpoints(ctx) if leader_changed else (),
-    )
-
-
-def _endpoints(ctx: RequestContext) -> tuple[NodeEndpoint, ...]:
-    return tuple(
-        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in ctx.broker.cluster.nodes(ctx.connection)
-    )
+    return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
 
 
 API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0)

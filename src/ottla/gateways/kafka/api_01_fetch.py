@@ -21,6 +21,7 @@ from ottla.broker.fetch import (
 )
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.current_leaders import CurrentLeaders
 from ottla.gateways.kafka.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -45,6 +46,7 @@ from ottla.protocol.messages.fetch import (
 from ottla.runtime.purgatory import DelayedOperation
 from ottla.storage.log_segment import LookUp
 
+DIVERGING_EPOCH_VERSION: Final = 12
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -52,8 +54,6 @@ READ_COMMITTED: Final = 1
 WAITING_FETCHES_MAX: Final = 8
 """Fetches of one connection that wait for records; more are answered with what there is. Each looks at a partition
 whenever that has news. Clients send one at a time."""
-
-_LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
@@ -79,7 +79,10 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     targets = _targets(ctx, partitions)
 
     def respond(reads: list[PartitionRead]) -> None:
-        ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+        try:
+            ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+        except Exception as error:
+            ctx.fail(error)
 
     gateway = ctx.kafka_connection.gateway
     look_ups = look_ups_of(targets)
@@ -100,7 +103,7 @@ async def _read_after(
         if not ctx.connection.is_closed:
             _read(ctx, targets, limits, respond)
     except Exception as error:
-        ctx.kafka_connection.fail(error)
+        ctx.fail(error)
     finally:
         ctx.kafka_connection.gateway.looked_up_count -= len(targets)
 
@@ -192,15 +195,13 @@ def _response(
     incremental: bool,
 ) -> FetchResponse:
     data: list[tuple[tuple[str, UUID], PartitionData]] = []
-    leader_changed = False
+    leaders = CurrentLeaders(ctx, ApiKey.FETCH)
     for (key, partition), read in zip(partitions, reads, strict=True):
         if (read is partition.told or not partition.has_news(read)) and incremental:
             continue
-        topic, topic_id, index = key
         if session is not None and read.total_bytes and key in session.partitions:
             session.served(key)
-        leader_changed = leader_changed or read.error in _LEADER_CHANGED
-        data.append(((topic, topic_id), _partition_data(ctx, index, read)))
+        data.append((key[:2], _partition_data(ctx, key, read, leaders)))
     responses = tuple(
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=tuple(part for _, part in group))
         for (topic, topic_id), group in groupby(data, key=lambda item: item[0])
@@ -208,12 +209,16 @@ def _response(
     return FetchResponse(
         session_id=session.session_id if session is not None else NO_SESSION,
         responses=responses,
-        node_endpoints=_endpoints(ctx) if leader_changed else (),
+        node_endpoints=leaders.endpoints(NodeEndpoint),
     )
 
 
-def _partition_data(ctx: RequestContext, index: int, read: PartitionRead) -> PartitionData:
-    if read.error is ErrorCode.NONE and read.diverging_epoch is None:
+def _partition_data(
+    ctx: RequestContext, key: PartitionKey, read: PartitionRead, leaders: CurrentLeaders
+) -> PartitionData:
+    topic, topic_id, index = key
+    diverging = read.diverging_epoch
+    if read.error is ErrorCode.NONE and diverging is None:
         return PartitionData(
             partition_index=index,
             high_watermark=read.high_watermark,
@@ -222,7 +227,8 @@ def _partition_data(ctx: RequestContext, index: int, read: PartitionRead) -> Par
             aborted_transactions=None,
             records=read.records if read.records is not None else b"",
         )
-    diverging = read.diverging_epoch
+    # A session may have been made in a newer version than the one of this request.
+    is_told_where = ctx.api_version >= DIVERGING_EPOCH_VERSION
     return PartitionData(
         partition_index=index,
         error_code=read.error,
@@ -231,19 +237,12 @@ def _partition_data(ctx: RequestContext, index: int, read: PartitionRead) -> Par
         log_start_offset=read.log_start_offset,
         diverging_epoch=(
             EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
-            if diverging is not None
+            if diverging is not None and is_told_where
             else EpochEndOffset()
         ),
-        current_leader=LeaderIdAndEpoch(),
+        current_leader=LeaderIdAndEpoch(*leaders.of(topic, topic_id, index, read.error)),
         aborted_transactions=None,
         records=b"",
-    )
-
-
-def _endpoints(ctx: RequestContext) -> tuple[NodeEndpoint, ...]:
-    return tuple(
-        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in ctx.broker.cluster.nodes(ctx.connection)
     )
 
 

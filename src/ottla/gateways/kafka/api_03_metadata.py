@@ -68,7 +68,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
     if not topics:
         asks_for_all = topics is None or ctx.api_version < FIRST_VERSION_WITH_NULL
         return _all_topics(ctx, request) if asks_for_all else _response(ctx, request, [])
-    if ctx.api_version < FIRST_VERSION_WITH_IDS and None in map(_name_of, topics):
+    if ctx.api_version < FIRST_VERSION_WITH_IDS and (None in map(_name_of, topics) or any(map(_has_id, topics))):
         return MetadataResponse(
             topics=tuple(
                 MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=each.name or "") for each in topics
@@ -84,6 +84,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
     return _response(ctx, request, _entries(ctx, request, ctx.broker.image, asked.in_order(), {}))
 
 
+def _has_id(topic: MetadataRequestTopic) -> bool:
+    return topic.topic_id is not ZERO_UUID and topic.topic_id != ZERO_UUID
+
+
 class Asked:
     """What a request asks for, each once, in the order of the answer: names, ids, and those with neither."""
 
@@ -97,7 +101,7 @@ class Asked:
     def add(self, topics: Sequence[MetadataRequestTopic]) -> None:
         """Some more topics of the request."""
         for each in topics:
-            if each.topic_id is not ZERO_UUID and each.topic_id != ZERO_UUID:
+            if _has_id(each):
                 self.ids[each.topic_id] = None
             elif each.name is not None:
                 self.names[each.name] = None
