@@ -101,6 +101,10 @@ class Disk(Protocol):
         """The size of a file in bytes."""
         ...
 
+    def modified_ms(self, path: StrPath) -> int:
+        """When a file was last written to, by the file system's clock, in milliseconds since 1970."""
+        ...
+
     def exists(self, path: StrPath) -> bool:
         """Whether there is a file or directory of that name."""
         ...
@@ -236,6 +240,9 @@ class OsDisk:
 
     def size(self, path: StrPath) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: StrPath) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def exists(self, path: StrPath) -> bool:
         return _mode(path) != 0

@@ -357,8 +357,7 @@ class Log:
         """Take the segments that are to be deleted out of the log; the caller removes their files.
 
         When even the newest is too old a new one is begun first. Only what is flushed goes, or written if the broker
-        does not flush before it acknowledges. May read the time indexes of segments it has not looked at before: run
-        `prepare_expiry` in a thread first. Raises OSError.
+        does not flush before it acknowledges. Segments are as old as `prepare_expiry` found them.
         """
         done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
         facts = [fact for fact in self._segments.facts(self.log_end_offset) if fact.end_offset <= done]
@@ -375,8 +374,8 @@ class Log:
         return expired
 
     def prepare_expiry(self) -> None:
-        """Read what `expire_segments` needs to know. BLOCKING, in any thread."""
-        self._segments.facts(self.log_end_offset)
+        """Read what `expire_segments` needs to know. BLOCKING, in any thread. Raises OSError."""
+        self._segments.find_ages()
 
     def _move_log_start(self, offset: int) -> None:
         if offset > self.log_start_offset:

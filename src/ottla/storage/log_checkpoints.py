@@ -201,4 +201,4 @@ class LogCheckpoints:
 
 def _is_new(log: Log) -> bool:
     """Whether a log holds nothing and remembers nobody: a start without its snapshot finds the same."""
-    return log.log_end_offset == log.log_start_offset and not len(log.producers) and log.snapshots.newest_offset < 0
+    return not log.size and not len(log.producers) and log.snapshots.newest_offset < 0

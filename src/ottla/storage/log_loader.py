@@ -156,7 +156,7 @@ class LogLoader:
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
         replay = ProducerReplay(self._disk, self.directory, self._sizes, self._now_ms)
-        snapshot_offset, producers = replay.load(segments, log_start_offset, end_offset)
+        snapshot_offset, producers = replay.load(segments, end_offset)
         return LogState(
             segments,
             tail.appender(self._writer, self._now_ms),

@@ -299,7 +299,8 @@ class LogManager:
             # The newest went too: wait until the thread has synced it and let go of it.
             await log.flush()
         if expired:
-            await self._removal.remove(expired, log.config.file_delete_delay_ms)
+            snapshot = log.snapshots.path(log.segments[0].base_offset)
+            await self._removal.remove(expired, snapshot, log.config.file_delete_delay_ms)
         return expired
 
     async def checkpoint_recovery_points(self) -> None:
@@ -415,8 +416,7 @@ def _prepare_expiry(logs: Sequence[Log]) -> dict[Log, OSError]:
     unreadable = {}
     for log in logs:
         try:
-            if len(log.segments) > 1:
-                log.prepare_expiry()
+            log.prepare_expiry()
         except OSError as error:
             unreadable[log] = error
     return unreadable

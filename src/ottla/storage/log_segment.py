@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ottla.runtime.disk import Disk
 from ottla.runtime.page_cache import is_in_page_cache
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import (
@@ -39,6 +40,7 @@ class LogSegment:
     """
 
     __slots__ = (
+        "_modified_ms",
         "_offset_index",
         "_time_index",
         "base_offset",
@@ -56,6 +58,7 @@ class LogSegment:
         self.is_gone = False
         self.largest_timestamp: TimestampOffset | None = None
         self.recent: RecentBatches | None = None
+        self._modified_ms = -1
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
 
@@ -140,3 +143,15 @@ class LogSegment:
         if self.largest_timestamp is None:
             self.largest_timestamp = self.time_index(indexes).last
         return self.largest_timestamp
+
+    def find_age(self, disk: Disk, indexes: IndexCache) -> None:
+        """See what `newest_time` is. BLOCKING, in any thread. Raises OSError."""
+        if self.max_timestamp(indexes).timestamp < 0 and self.size:
+            with suppress(FileNotFoundError):  # it is made with the first write
+                self._modified_ms = disk.modified_ms(self.log_path)
+
+    @property
+    def newest_time(self) -> int:
+        """The greatest timestamp, or when the file was last written to if its records have none; -1 if not known."""
+        largest = self.largest_timestamp
+        return largest.timestamp if largest is not None and largest.timestamp >= 0 else self._modified_ms

@@ -63,14 +63,21 @@ class LogSegments:
         del self._base_offsets[:count]
         return removed
 
+    def find_ages(self) -> None:
+        """See how old the segments are, for `facts`. BLOCKING, in any thread. Raises OSError."""
+        for segment in self:
+            try:
+                segment.find_age(self._resources.disk, self._resources.indexes)
+            except OSError:
+                if not segment.is_gone:
+                    raise
+
     def facts(self, log_end_offset: int) -> list[SegmentFacts]:
-        """What retention needs to know of each segment. May read time indexes the first time. Raises OSError."""
-        segments = list(self._segments)
-        ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
-        indexes = self._resources.indexes
+        """What retention needs to know of each segment, its age as it was found last."""
+        ends = [*self._base_offsets[1:], log_end_offset]
         return [
-            SegmentFacts(segment.size, end_offset, segment.max_timestamp(indexes).timestamp)
-            for segment, end_offset in zip(segments, ends, strict=True)
+            SegmentFacts(segment.size, end_offset, segment.newest_time)
+            for segment, end_offset in zip(self._segments, ends, strict=True)
         ]
 
     def written_sizes(self) -> list[int]:

@@ -31,19 +31,19 @@ class ProducerReplay:
         self._sizes = sizes
         self._now_ms = now_ms
 
-    def load(
-        self, segments: Sequence[LogSegment], log_start_offset: int, end_offset: int
-    ) -> tuple[int, ProducerStateManager]:
-        """The offset of the snapshot that was used, -1 for none, and the producers at `end_offset`."""
+    def load(self, segments: Sequence[LogSegment], end_offset: int) -> tuple[int, ProducerStateManager]:
+        """The offset of the snapshot that was used, -1 for none, and the producers at `end_offset`.
+
+        Batches before the log start count as long as they are there: who sent them may send them again.
+        """
         snapshot_offset, states = self._newest_snapshot(end_offset)
         for state in states:
             state.last_heard_ms = self._now_ms
         producers = ProducerStateManager(states)
-        from_offset = max(snapshot_offset, log_start_offset)
-        if from_offset < end_offset:
+        if snapshot_offset < end_offset:
             for index, segment in enumerate(segments):
-                if index + 1 == len(segments) or segments[index + 1].base_offset > from_offset:
-                    self._replay(segment, from_offset, producers)
+                if index + 1 == len(segments) or segments[index + 1].base_offset > snapshot_offset:
+                    self._replay(segment, snapshot_offset, producers)
         return snapshot_offset, producers
 
     def _newest_snapshot(self, end_offset: int) -> tuple[int, list[ProducerState]]:

@@ -7,7 +7,8 @@ from ottla.storage.log_config import LogConfig
 
 
 class SegmentFacts(NamedTuple):
-    """What decides about a segment; `largest_timestamp` is -1 when its records have none, and then it has no age."""
+    """What decides about a segment; `largest_timestamp` is when it was last written to when its records have no time,
+    and -1, which gives it no age, when that is not known either."""
 
     size: int
     end_offset: int

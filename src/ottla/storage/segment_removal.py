@@ -23,10 +23,14 @@ class SegmentRemoval:
         self._timer = timer
         self._tasks = tasks
 
-    async def remove(self, segments: list[LogSegment], delay_ms: int) -> None:
-        """Rename the files of segments now and remove them after `delay_ms`. Raises OSError."""
+    async def remove(self, segments: list[LogSegment], snapshot: str, delay_ms: int) -> None:
+        """Rename the files of segments now and remove them after `delay_ms`. Raises OSError.
+
+        `snapshot` is that of the producers at the end of the last of them, which becomes durable first: it is all that
+        is left of producers whose batches go.
+        """
         self._resources.retire(segments)
-        renamed = await self._tasks.in_thread(self._rename, segments)
+        renamed = await self._tasks.in_thread(self._rename, segments, snapshot)
         self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(renamed)))
 
     def remove_trees_later(self, paths: Sequence[str], delay_ms: int) -> None:
@@ -36,8 +40,10 @@ class SegmentRemoval:
     def _in_background(self, removal: Coroutine[None, None, None]) -> None:
         self._tasks.spawn(removal, "remove deleted files")
 
-    def _rename(self, segments: list[LogSegment]) -> list[str]:
+    def _rename(self, segments: list[LogSegment], snapshot: str) -> list[str]:
         disk = self._resources.disk
+        if disk.exists(snapshot):
+            disk.sync_file(snapshot)
         renamed = []
         for segment in segments:
             for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):

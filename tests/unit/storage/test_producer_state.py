@@ -26,6 +26,7 @@ from tests.unit.storage.data_directory import (
     files_of,
     opened,
 )
+from tests.unit.storage.watched_disk import SyncedFiles
 
 PRODUCER = 4711
 LAST = (1 << 31) - 1
@@ -234,6 +235,45 @@ async def test_the_last_five_batches_are_remembered_over_a_restart(tmp_path: Pat
         assert refused(directory, log, 28, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert refused(directory, log, 41) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert send(directory, log, 40).first_offset == 80
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 600])
+@pytest.mark.parametrize("segments_go", [False, True])
+async def test_deleting_a_producers_records_does_not_forget_it_over_a_kill(
+    tmp_path: Path, segments_go: bool, segment_bytes: int
+):
+    config = LogConfig(segment_bytes=segment_bytes, file_delete_delay_ms=0)
+    path = tmp_path / "data"
+    async with opened(path) as directory:
+        log = await directory.log(config)
+        for sequence in range(0, 40, 2):
+            send(directory, log, sequence, count=2)
+        await log.flush()
+        log.delete_records_before(-1)
+        await directory.manager.checkpoint_log_starts()
+        if segments_go:
+            assert await directory.manager.apply_retention()
+            await directory.pass_time(0)
+        path = copy_as_after_a_kill(path)
+    async with opened(path) as directory:
+        log = await directory.log(config)
+        assert log.log_start_offset == log.log_end_offset == 40
+        for sequence in range(30, 40, 2):
+            again = send(directory, log, sequence, count=2)
+            assert (again.first_offset, again.duplicate) == (sequence, True)
+        assert send(directory, log, 40).first_offset == 40
+
+
+async def test_what_is_left_of_producers_is_on_disk_before_their_records_go(tmp_path: Path):
+    disk = SyncedFiles()
+    async with opened(tmp_path, disk=disk) as directory:
+        log = await directory.log(LogConfig(segment_bytes=600))
+        for sequence in range(20):
+            send(directory, log, sequence)
+        await log.flush()
+        log.delete_records_before(-1)
+        assert await directory.manager.apply_retention()
+        assert Path(log.snapshots.path(20)) in disk.synced
 
 
 async def test_a_broken_snapshot_is_made_up_for_from_the_log(tmp_path: Path):

@@ -1,13 +1,16 @@
 """Which segments go, and what happens to their files."""
 
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.retention import SegmentFacts, count_expired
-from tests.unit.storage.data_directory import NOW_MS, batch, bytes_of, files_of, names_in, opened
+from tests.unit.storage.data_directory import NOW_MS, OpenDirectory, batch, bytes_of, files_of, names_in, opened
 
 DAY = 86_400_000
 FOREVER = {"retention_ms": -1, "retention_bytes": -1}
@@ -38,7 +41,7 @@ def test_segments_wholly_before_the_log_start_go_whatever_the_policy():
     assert [count_expired(segments, start, 10**9, config) for start in (0, 4, 5, 8, 9, 14)] == [0, 0, 1, 1, 2, 2]
 
 
-def test_records_without_a_time_have_no_age():
+def test_segments_whose_time_is_not_known_have_no_age():
     assert count_expired(facts((10, 5, -1)), 0, NOW_MS, LogConfig(retention_ms=0)) == 0
 
 
@@ -102,6 +105,33 @@ async def test_a_log_whose_every_record_is_too_old_goes_on_at_its_end(tmp_path: 
         log = await directory.log(config)
         assert (log.log_start_offset, log.log_end_offset) == (5, 5)
         assert directory.append(log, batch()).first_offset == 5
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_records_without_a_time_are_as_old_as_their_file(tmp_path: Path, restarted: bool):
+    config = LogConfig(segment_bytes=500, retention_ms=DAY)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        times = [-1, -1, NOW_MS, -1]
+        await directory.append_all(log, [batch(2, value=b"x" * 200, timestamp=time) for time in times])
+        if not restarted:
+            await expire_by_file(directory, log, config)
+    if restarted:
+        async with opened(tmp_path) as directory:
+            await expire_by_file(directory, await directory.log(config), config)
+
+
+async def expire_by_file(directory: OpenDirectory, log: Log, config: LogConfig) -> None:
+    segments = list(log.segments)
+    for segment, age_ms in zip(segments, (DAY + 1, DAY, 9 * DAY, 9 * DAY), strict=True):
+        os.utime(segment.log_path, ns=(0, (NOW_MS - age_ms) * 1_000_000))
+    assert await directory.manager.apply_retention() == 1
+    os.utime(segments[1].log_path, ns=(0, (NOW_MS - DAY - 1) * 1_000_000))
+    assert await directory.manager.apply_retention() == 1
+    assert [segment.base_offset for segment in log.segments] == [4, 6]
+    directory.clock.advance(DAY + 1)
+    assert await directory.manager.apply_retention() == 2
+    assert (log.log_start_offset, log.size) == (8, 0)
 
 
 async def test_what_is_not_on_disk_yet_is_not_deleted(tmp_path: Path):
