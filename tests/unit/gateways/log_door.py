@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,13 +107,23 @@ class LogDoor:
         ctx.respond_parts = answers.append
         return api.handle(ctx, type(request).decode(version, request.encode(version))), ctx
 
+    def _go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        async def run() -> None:
+            try:
+                await coroutine
+            except Exception as error:
+                self.failures.append(error)
+
+        self.tasks.spawn(run(), "fetch")
+
     def _context(self, version: int) -> SimpleNamespace:
         self.gateway.fetch_sessions = self.fetch_sessions
         return SimpleNamespace(
             api_version=version,
             broker=self,
-            kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set(), fail=self.failures.append),
+            kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set()),
             connection=SimpleNamespace(is_closed=False),
             fail=self.failures.append,
             note_refusal=lambda *_refusal: None,
+            go_on=self._go_on,
         )

@@ -2,7 +2,6 @@ from uuid import UUID
 
 import pytest
 
-from ottla.gateways.kafka import api_03_metadata
 from ottla.gateways.kafka.api_03_metadata import API
 from ottla.gateways.kafka.topic_entries import TopicEntries
 from ottla.metadata.controller.topic_creation import NewTopic
@@ -193,7 +192,7 @@ async def test_an_answer_about_many_topics_lets_others_get_on_and_is_the_same_as
     async with TurnsOfTheLoop() as turns:
         sliced = await door.ask(API, request)
     assert turns.count >= 2 * (3_000 // ITEMS_PER_TURN)
-    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 10_000)
+    monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 10_000)
     async with TurnsOfTheLoop() as turns:
         at_once = await door.ask(API, request)
     assert turns.count == 0
@@ -203,7 +202,6 @@ async def test_an_answer_about_many_topics_lets_others_get_on_and_is_the_same_as
 
 async def test_all_topics_when_they_are_many_let_others_get_on(door, monkeypatch):
     await door.topics.create([NewTopic(name) for name in "edcba"])
-    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 4)
     monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 2)
     async with TurnsOfTheLoop() as turns:
         answer = await door.ask(API, MetadataRequest(topics=None))
@@ -214,7 +212,7 @@ async def test_all_topics_when_they_are_many_let_others_get_on(door, monkeypatch
 async def test_topics_that_are_missing_among_many_are_created(open_door, monkeypatch):
     door = await open_door({"num.partitions": "3"})
     await door.topics.create([NewTopic("b", 1)])
-    monkeypatch.setattr(api_03_metadata, "AT_ONCE_MAX", 3)
+    monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 2)
     answer = await door.ask(API, named("a", "b", "c", "not legal"))
     assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [
         ("a", ErrorCode.NONE, 3),

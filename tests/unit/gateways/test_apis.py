@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ def test_a_row_is_what_its_file_says(key):
     row = APIS.rows[key]
     assert Row.of(APIS[key])._replace(module=row.module) == row
     assert row.module.startswith(f"api_{key:02}_")
+
+
+@pytest.mark.parametrize("key", APIS)
+def test_an_api_is_a_task_if_its_handler_is_a_coroutine_function(key):
+    assert APIS[key].is_task is iscoroutinefunction(APIS[key].handle)
 
 
 def test_every_file_has_a_row():

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.runtime.tasks import Tasks
+from tests.unit.network.peers import until
 
 
 class Lease:
@@ -124,15 +126,17 @@ class Slow:
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
         self.error: Exception | None = None
+        self.started = 0
 
     def api(self) -> Api:
         async def handle(_ctx: RequestContext, _request: CreateTopicsRequest) -> CreateTopicsResponse:
+            self.started += 1
             await self.go_on.wait()
             if self.error is not None:
                 raise self.error
             return CreateTopicsResponse()
 
-        return Api(ApiKey.CREATE_TOPICS, 2, 7, handle)
+        return Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_task=True)
 
 
 async def finished(door: Door) -> None:
@@ -194,24 +198,79 @@ async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() 
     assert door.lease.held == 0
 
 
-async def test_a_handler_may_decide_to_be_a_task_after_it_looked_at_the_request() -> None:
-    async def later() -> ListGroupsResponse:
-        await asyncio.sleep(0)
-        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+async def test_a_handler_that_goes_on_in_a_task_holds_nothing_back() -> None:
+    go_on = asyncio.Event()
 
-    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, lambda *_: later()))
+    def handle(ctx: RequestContext, _request: ListGroupsRequest) -> None:
+        async def answer() -> None:
+            await go_on.wait()
+            ctx.respond(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+        ctx.go_on(answer())
+
+    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle))
     first, second = door.send(ListGroupsRequest(), 5), door.send(ApiVersionsRequest(), 0)
-    assert (first.frame, second.frame) == (None, None)
+    assert first.frame is None
+    assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
+    go_on.set()
     await finished(door)
     assert answer(ApiKey.LIST_GROUPS, 5, first).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
+
+
+async def test_a_request_that_waits_to_be_admitted_is_not_decoded_and_its_handler_is_started_once() -> None:
+    slow = Slow()
+    decoded: list[int] = []
+
+    def decode(version: int, frame: memoryview, offset: int) -> CreateTopicsRequest:
+        decoded.append(len(frame))
+        return CreateTopicsRequest.decode(version, frame, offset)
+
+    door = Door(replace(slow.api(), decode=decode))
+    door.gateway.task_gate = TaskGate(bytes_max=1)
+    other, slot = door.connect(), Slot()
+    first = door.send(CreateTopicsRequest(), 7)
+    request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
+    other.on_frame(memoryview(request), door.lease, slot)  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    assert (len(decoded), slow.started) == (1, 1)
+    slow.go_on.set()
+    while slot.frame is None:
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+    assert first.frame is not None
+    assert (len(decoded), slow.started) == (2, 2)
+
+
+async def test_of_those_held_back_each_task_holds_back_the_next_and_all_are_answered_in_order() -> None:
+    slow = Slow()
+    slow.go_on.set()
+    done: list[str] = []
+
+    def list_groups(_ctx: RequestContext, _request: ListGroupsRequest) -> ListGroupsResponse:
+        done.append("list")
+        return ListGroupsResponse()
+
+    async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        await asyncio.sleep(0)
+        done.append("create")
+        return CreateTopicsResponse()
+
+    door = Door(
+        Api(ApiKey.CREATE_TOPICS, 2, 7, create_topics, is_task=True), Api(ApiKey.LIST_GROUPS, 0, 5, list_groups)
+    )
+    slots = []
+    for _ in range(3):
+        slots += [door.send(CreateTopicsRequest(), 7), door.send(ListGroupsRequest(), 5)]
+    await until(lambda: slots[-1].frame is not None)
+    assert done == ["create", "list"] * 3
+    assert all(slot.frame for slot in slots)
+    assert (door.lease.held, door.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:
     slow = Slow()
     door = Door(slow.api())
     frame = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    door.gateway.task_gate = TaskGate(bytes_max=2 * len(frame))
+    door.gateway.task_gate = TaskGate(bytes_max=8 * len(frame) // 3)
     slots = []
     for _ in range(5):
         slot = Slot()
@@ -227,16 +286,25 @@ async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_byt
 
 
 async def test_a_request_larger_than_the_limit_is_worked_on_alone() -> None:
-    gate = TaskGate(bytes_max=10)
+    gate = TaskGate(bytes_max=40)
     admitted: list[int] = []
-    assert gate.enter(100)
-    assert not gate.enter(1)
-    gate.wait(1, lambda: admitted.append(1))
-    gate.wait(200, lambda: admitted.append(200))
-    gate.leave(100)
-    assert admitted == [1]
-    gate.leave(1)
-    assert admitted == [1, 200]
+    sizes = (100_000, 5_000, 200_000)
+    for size in sizes:
+        gate.admit(size, lambda size=size: admitted.append(size))  # type: ignore[misc]
+    for count, size in enumerate(sizes, 1):
+        assert admitted == list(sizes[:count])
+        gate.leave(size)
+    assert gate.bytes_inside == 0
+
+
+async def test_small_requests_do_not_wait_behind_large_ones() -> None:
+    gate = TaskGate(bytes_max=1_000)
+    admitted: list[int] = []
+    for size in (100_000, 200_000, 500, 250, 1):
+        gate.admit(size, lambda size=size: admitted.append(size))  # type: ignore[misc]
+    assert admitted == [100_000, 500, 250]
+    gate.leave(250)
+    assert admitted == [100_000, 500, 250, 1]
 
 
 async def test_a_request_that_waits_for_its_turn_goes_with_its_connection() -> None:

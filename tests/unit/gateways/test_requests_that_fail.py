@@ -118,6 +118,14 @@ async def raised_in_a_task(_house: House, _ctx: RequestContext) -> Any:
     raise ZeroDivisionError
 
 
+def going_on_in_a_task(_house: House, ctx: RequestContext) -> None:
+    async def answer() -> None:
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    ctx.go_on(answer())
+
+
 FAILURES = (
     at_once,
     raised,
@@ -130,7 +138,9 @@ FAILURES = (
     given_up_in_a_cycle,
     in_a_task,
     raised_in_a_task,
+    going_on_in_a_task,
 )
+TASKS = (in_a_task, raised_in_a_task)
 
 
 def request(message: Any, version: int) -> bytes:
@@ -144,7 +154,7 @@ async def test_answers_behind_one_that_fails_never_wait(failure: Callable[..., A
     house = House()
     apis = ApiTable.of(
         (
-            Api(ApiKey.LIST_GROUPS, 0, 5, _failing(house, failure)),
+            Api(ApiKey.LIST_GROUPS, 0, 5, _failing(house, failure), is_task=failure in TASKS),
             Api(ApiKey.API_VERSIONS, 0, 4, lambda *_: ApiVersionsResponse()),
         )
     )

@@ -24,8 +24,13 @@ class Api:
     """One API as the gateway serves it.
 
     `handle` gets the context and the decoded request. It returns the response, or None when it answers later through
-    `ctx.respond(...)` or never through `ctx.no_response()`. An `async def` runs as a task of its own; use it where the
-    work waits for the disk or the controller, never for Produce and Fetch.
+    `ctx.respond(...)` or never through `ctx.no_response()`. One that must wait for the disk now and then answers from a
+    task beside it (`ctx.go_on`).
+
+    `is_task` says that `handle` is an `async def`: it runs as a task of its own, once `ottla.gateways.kafka.task_gate`
+    admits the bytes of the request, and the requests behind it on its connection are held back until it is done
+    (docs/design/0002). For what changes something by way of the controller, and what looks at the disk each time; never
+    for Produce and Fetch.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
     (Produce, KAFKA-18659). `decode` is given where a client that is widely used does not keep to the format.
@@ -35,6 +40,7 @@ class Api:
     min_version: int
     max_version: int
     handle: Handler
+    is_task: bool = False
     advertised_min_version: int | None = None
     decode: Decode | None = None
     request_type: type[Any] = field(init=False)

@@ -88,8 +88,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     look_ups = look_ups_of(targets)
     if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
-        # Not by returning a coroutine: who returns one may be called again, and the session has moved on.
-        ctx.broker.tasks.spawn(_read_after(ctx, look_ups, targets, limits, respond), "kafka-fetch")
+        ctx.go_on(_read_after(ctx, look_ups, targets, limits, respond))
     else:
         _read(ctx, targets, limits, respond)
     return None
@@ -102,8 +101,6 @@ async def _read_after(
         await ctx.broker.tasks.in_thread(do_all, look_ups)
         if not ctx.connection.is_closed:
             _read(ctx, targets, limits, respond)
-    except Exception as error:
-        ctx.fail(error)
     finally:
         ctx.kafka_connection.gateway.looked_up_count -= len(targets)
 

@@ -99,4 +99,4 @@ async def _find(partition: Partition, timestamp: int, upper: Callable[[], int]) 
     return await log.offset_for_timestamp(timestamp, upper) or nothing
 
 
-API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle)
+API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_task=True)

@@ -6,7 +6,7 @@ of the cluster until 10; 9 flexible; 10 topic ids in the answer; 12 topic ids in
 for the whole answer (KIP-1102).
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Final
@@ -37,9 +37,6 @@ FIRST_VERSION_WITH_NULL = 1
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_WITH_IDS = 12
 
-AT_ONCE_MAX: Final = 1_000
-"""Topics of an answer that is made in one go, in a few milliseconds; one with more is made in turns."""
-
 _name_of: Final = attrgetter("name")
 
 Created = Mapping[str, Outcome[TopicImage]]
@@ -59,29 +56,28 @@ def decode(version: int, frame: memoryview, offset: int) -> MetadataRequest:
         return MetadataRequest.decode(version, frame, offset + 3)
 
 
-def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
+async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Tell who is there and who leads what; create the topics that are missing if both sides allow it.
 
-    An answer about many topics is made by a task, with everybody else in between.
+    An answer about many topics is made with everybody else in between.
     """
     topics = request.topics
-    if not topics:
-        asks_for_all = topics is None or ctx.api_version < FIRST_VERSION_WITH_NULL
-        return _all_topics(ctx, request) if asks_for_all else _response(ctx, request, [])
+    if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL):
+        return await _answer(ctx, request, [*ctx.broker.image.topics()], {})
     if ctx.api_version < FIRST_VERSION_WITH_IDS and (None in map(_name_of, topics) or any(map(_has_id, topics))):
         return MetadataResponse(
             topics=tuple(
                 MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=each.name or "") for each in topics
             )
         )
-    if len(topics) > AT_ONCE_MAX:
-        return _answer_in_turns(ctx, request, topics)
     asked = Asked()
-    asked.add(topics)
-    missing = _missing(ctx, request, list(asked.names))
-    if missing:
-        return _create_and_answer(ctx, request, asked, missing)
-    return _response(ctx, request, _entries(ctx, request, ctx.broker.image, asked.in_order(), {}))
+    async for some in in_turns(topics):
+        asked.add(some)
+    missing: list[str] = []
+    async for names in in_turns(list(asked.names)):
+        missing += _missing(ctx, request, names)
+    created = await _create(ctx, missing) if missing else {}
+    return await _answer(ctx, request, asked.in_order(), created)
 
 
 def _has_id(topic: MetadataRequestTopic) -> bool:
@@ -113,30 +109,7 @@ class Asked:
         return [*self.names, *self.ids, *[None] * self.nameless]
 
 
-def _all_topics(
-    ctx: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
-    image = ctx.broker.image
-    topics: list[str | UUID | TopicImage | None] = [*image.topics()]
-    if len(topics) > AT_ONCE_MAX:
-        return _respond_in_turns(ctx, request, topics, {})
-    return _response(ctx, request, _entries(ctx, request, image, topics, {}))
-
-
-async def _answer_in_turns(
-    ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
-) -> MetadataResponse:
-    asked = Asked()
-    async for some in in_turns(topics):
-        asked.add(some)
-    missing: list[str] = []
-    async for names in in_turns(list(asked.names)):
-        missing += _missing(ctx, request, names)
-    created = await _create(ctx, missing) if missing else {}
-    return await _respond_in_turns(ctx, request, asked.in_order(), created)
-
-
-async def _respond_in_turns(
+async def _answer(
     ctx: RequestContext, request: MetadataRequest, wanted: Sequence[str | UUID | TopicImage | None], created: Created
 ) -> MetadataResponse:
     image = ctx.broker.image
@@ -144,13 +117,6 @@ async def _respond_in_turns(
     async for some in in_turns(wanted):
         entries += _entries(ctx, request, image, some, created)
     return _response(ctx, request, entries)
-
-
-async def _create_and_answer(
-    ctx: RequestContext, request: MetadataRequest, asked: Asked, missing: list[str]
-) -> MetadataResponse:
-    created = await _create(ctx, missing)
-    return _response(ctx, request, _entries(ctx, request, ctx.broker.image, asked.in_order(), created))
 
 
 async def _create(ctx: RequestContext, missing: list[str]) -> Created:
@@ -236,4 +202,4 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     )
 
 
-API = Api(ApiKey.METADATA, 0, 13, handle, decode=decode)
+API = Api(ApiKey.METADATA, 0, 13, handle, is_task=True, decode=decode)

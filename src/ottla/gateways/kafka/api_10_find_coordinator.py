@@ -97,4 +97,4 @@ def _coordinator(key: str, found: _Found) -> Coordinator:
     )
 
 
-API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle)
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle, is_task=True)

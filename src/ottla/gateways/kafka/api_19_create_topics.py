@@ -66,4 +66,4 @@ def _config(entry: ConfigEntry) -> CreatableTopicConfigs:
     )
 
 
-API = Api(ApiKey.CREATE_TOPICS, 2, 7, handle)
+API = Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_task=True)

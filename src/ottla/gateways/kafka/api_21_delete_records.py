@@ -50,4 +50,4 @@ def _result(index: int, outcome: Outcome[int]) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=outcome)
 
 
-API = Api(ApiKey.DELETE_RECORDS, 0, 2, handle)
+API = Api(ApiKey.DELETE_RECORDS, 0, 2, handle, is_task=True)

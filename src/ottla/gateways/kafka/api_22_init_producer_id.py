@@ -38,4 +38,4 @@ def _require_idempotent(request: InitProducerIdRequest) -> None:
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served")
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle)
+API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_task=True)

@@ -87,4 +87,4 @@ def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle)
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle, is_task=True)

@@ -38,4 +38,4 @@ def _alteration(wanted: AlterConfigsResource) -> ResourceAlteration:
     )
 
 
-API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle)
+API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle, is_task=True)

@@ -44,4 +44,4 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     return DescribeLogDirsResponse(results=(result,))
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle)
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle, is_task=True)

@@ -40,4 +40,4 @@ def _result(name: str, outcome: Outcome[int]) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name)
 
 
-API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle)
+API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle, is_task=True)

@@ -31,6 +31,7 @@ class Route(NamedTuple):
 
     decode: Callable[[memoryview, int], Any]
     handle: Handler
+    is_task: bool
 
 
 class ApiTable(Mapping[int, Api]):
@@ -72,7 +73,7 @@ class ApiTable(Mapping[int, Api]):
         api = self.find(key)
         if api is None or not api.serves(version):
             return None
-        route = self.routes[key, version] = Route(api.decoder(version), api.handle)
+        route = self.routes[key, version] = Route(api.decoder(version), api.handle, api.is_task)
         return route
 
     def _load(self, row: Row) -> Api:

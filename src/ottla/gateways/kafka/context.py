@@ -9,7 +9,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.protocol.frame import encode_response, encode_response_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from ottla.broker.broker import Broker
     from ottla.gateways.kafka.gateway import KafkaConnection
@@ -91,6 +91,20 @@ class RequestContext:
     def no_response(self) -> None:
         """Say that this request has no answer (Produce with acks=0)."""
         self._slot.skip()
+
+    def go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Have the rest done by a task, which answers through this context; what it raises closes the connection.
+
+        For a handler that has to wait for the disk this time. Requests behind it are not held back, and how many such
+        tasks there may be is for the handler to limit.
+        """
+        self.broker.tasks.spawn(self._go_on(coroutine), "kafka-request")
+
+    async def _go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            await coroutine
+        except Exception as error:
+            self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """Give up: why is said in the log, with a traceback unless the peer is at fault (InvalidInputError), and the

@@ -2,12 +2,11 @@
 
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from types import CoroutineType
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from ottla.broker.broker import Broker
-from ottla.gateways.kafka.api_table import ApiTable
+from ottla.gateways.kafka.api_table import ApiTable, Route
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.task_gate import TaskGate
@@ -26,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 LOOKED_UP_MAX: Final = 25_000
 """Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
+
+HeldBack = tuple[memoryview, ReceiveBuffer, ResponseSlot]
+"""A request that is not decoded yet."""
 
 
 class KafkaGateway:
@@ -60,124 +62,99 @@ class KafkaGateway:
 class KafkaConnection:
     """One client's connection: decodes its requests and runs their handlers.
 
-    A handler that is a task holds back the requests behind it, so that a client which sends a change and a look at it
-    in one go sees the change. Produce, Fetch and the group APIs hold nothing back.
+    An API that is a task holds back the requests behind it, so that a client which sends a change and a look at it in
+    one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_busy", "_held_back", "_is_closed", "connection", "gateway", "waiting_fetches")
+    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "waiting_fetches")
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
         self.connection = connection
-        self._busy = False
-        self._held_back: deque[tuple[memoryview, ReceiveBuffer, ResponseSlot]] = deque()
+        self._held_back: deque[HeldBack] | None = None
+        """The requests behind one that is a task; None while there is no such task."""
         self._is_closed = False
         self.waiting_fetches: set[DelayedOperation] = set()
         """Fetches that wait for records; they end with the connection."""
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
-        if self._busy:
-            lease.retain()
-            self._held_back.append((frame, lease, slot))
+        if self._held_back is not None:
+            buffer.retain()
+            self._held_back.append((frame, buffer, slot))
             return
-        handled = self._handle(frame, lease, slot)
-        if handled is not None:
-            self._begin(*handled, frame, lease, slot)
-
-    def on_close(self) -> None:
-        """The connection is gone; requests held back are dropped, and those that wait for records."""
-        self._is_closed = True
-        while self._held_back:
-            _, lease, _ = self._held_back.popleft()
-            lease.release()
-        for operation in tuple(self.waiting_fetches):
-            operation.cancel()
-        self.waiting_fetches.clear()
-
-    def _begin(
-        self,
-        ctx: RequestContext,
-        handling: Coroutine[Any, Any, Any],
-        frame: memoryview,
-        lease: ReceiveBuffer,
-        slot: ResponseSlot,
-    ) -> None:
-        """A handler is a task: those behind it are held back until it is done."""
-        self._busy = True
-        lease.retain()
-        if self.gateway.task_gate.enter(len(frame)):
-            self._spawn(ctx, handling, frame, lease)
-        else:
-            # Decoded it would take many times its bytes for as long as it waits.
-            handling.close()
-            self.gateway.task_gate.wait(len(frame), lambda: self._serve_admitted(frame, lease, slot))
-
-    def _handle(
-        self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot
-    ) -> tuple[RequestContext, Coroutine[Any, Any, Any]] | None:
-        """Decode a request and handle it; what is left to do when its handler is a task."""
         header = decode_request_header(frame)
         apis, version = self.gateway.apis, header.api_version
         route = apis.routes.get((header.api_key, version)) or apis.route(header.api_key, version)
         if route is None:
             self._refuse(header, slot)
-            return None
-        request = route.decode(frame, header.body_offset)
-        ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, lease)
-        response = route.handle(ctx, request)
-        if response is None:
-            return None
-        if response.__class__ is CoroutineType:
-            return ctx, response
-        ctx.respond(response)
-        return None
-
-    def _serve_admitted(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        """The gate has let a request in that had to wait; by now it may need no task any more."""
-        handled = None
-        try:
-            if not self._is_closed:
-                handled = self._handle(frame, lease, slot)
-        except Exception as error:
-            self.fail(error)
-        if handled is None:
-            self._finish(len(frame), lease)
+        elif route.is_task:
+            self._held_back = deque()
+            buffer.retain()
+            # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
+            self.gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
         else:
-            self._spawn(*handled, frame, lease)
+            request = route.decode(frame, header.body_offset)
+            ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, buffer)
+            response = route.handle(ctx, request)
+            if response is not None:
+                ctx.respond(response)
 
-    def _spawn(
-        self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], frame: memoryview, lease: ReceiveBuffer
+    def on_close(self) -> None:
+        """The connection is gone; requests held back are dropped, and those that wait for records."""
+        self._is_closed = True
+        while self._held_back:
+            _, buffer, _ = self._held_back.popleft()
+            buffer.release()
+        for operation in tuple(self.waiting_fetches):
+            operation.cancel()
+        self.waiting_fetches.clear()
+
+    def _start(
+        self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
-        self.gateway.broker.tasks.spawn(self._run(ctx, handling, len(frame), lease), "kafka-request")
+        """The gate has let a request in: its handler runs as a task."""
+        if self._is_closed:
+            self._finish(len(frame), buffer)
+        else:
+            self.gateway.broker.tasks.spawn(self._run(route, header, frame, buffer, slot), "kafka-request")
 
     async def _run(
-        self, ctx: RequestContext, handling: Coroutine[Any, Any, Any], size: int, lease: ReceiveBuffer
+        self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
         try:
-            response = await handling
+            request = route.decode(frame, header.body_offset)
+            ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, buffer)
+            response = await route.handle(ctx, request)
             if response is not None:
                 ctx.respond(response)
         except Exception as error:
             self.fail(error)
         finally:
-            self._finish(size, lease)
+            self._finish(len(frame), buffer)
 
-    def _finish(self, size: int, lease: ReceiveBuffer) -> None:
-        lease.release()
-        self._busy = False
+    def _finish(self, size: int, buffer: ReceiveBuffer) -> None:
+        """A task is done, and no longer holds back those behind it."""
+        buffer.release()
+        held_back, self._held_back = self._held_back, None
         self.gateway.task_gate.leave(size)
-        self._resume()
+        if held_back:
+            self._resume(held_back)
 
-    def _resume(self) -> None:
-        while self._held_back and not self._busy and not self._is_closed:
-            frame, lease, slot = self._held_back.popleft()
+    def _resume(self, held_back: deque[HeldBack]) -> None:
+        """Handle those held back, up to the next that is a task."""
+        while held_back:
+            frame, buffer, slot = held_back.popleft()
             try:
-                self.on_frame(frame, lease, slot)
+                if not self._is_closed:
+                    self.on_frame(frame, buffer, slot)
             except Exception as error:
                 self.fail(error)
             finally:
-                lease.release()
+                buffer.release()
+            if self._held_back is not None:
+                self._held_back = held_back
+                return
 
     def fail(self, error: Exception) -> None:
         """A request could not be handled to its end: say why in the log, and close the connection."""
