@@ -104,7 +104,7 @@ def _require_plaintext(opened: Iterable[Endpoint], protocols: Mapping[str, str])
             )
         if protocol != PLAINTEXT:
             raise InvalidSettingError(
-                f"listener {str(each)!r} is not supported: it speaks {protocol}, and only PLAINTEXT is, yet"
+                f"listeners has {each}, which speaks {protocol}: only PLAINTEXT is supported, yet"
             )
 
 

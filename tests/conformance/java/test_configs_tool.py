@@ -69,6 +69,8 @@ def test_a_setting_does_what_it_says(kafka: KafkaTools, name: str) -> None:
         ("retention.ms=soon", "InvalidConfigurationException"),
         ("cleanup.policy=burn", "InvalidConfigurationException"),
         ("min.insync.replicas=0", "InvalidConfigurationException"),
+        ("compression.type=brotli", "InvalidConfigurationException"),
+        ("compression.gzip.level=10", "InvalidConfigurationException"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_and_named(kafka: KafkaTools, name: str, setting: str, error: str) -> None:
@@ -94,8 +96,9 @@ class TestBroker:
     @pytest.fixture(autouse=True)
     def changed_back(self, kafka: KafkaTools) -> Iterator[None]:
         yield
-        self.alter(kafka, "--broker-defaults", "--delete-config", "log.retention.bytes")
-        self.alter(kafka, "--broker", "1", "--delete-config", "log.retention.bytes")
+        for setting in ("log.retention.bytes", "max.connections", "max.connections.per.ip.overrides"):
+            self.alter(kafka, "--broker-defaults", "--delete-config", setting)
+            self.alter(kafka, "--broker", "1", "--delete-config", setting)
 
     def alter(self, kafka: KafkaTools, *how: str) -> None:
         kafka.configs("--alter", *how).ok()
@@ -119,12 +122,26 @@ class TestBroker:
         self.alter(kafka, "--broker", "1", "--delete-config", "log.retention.bytes")
         assert of_topic(kafka, name, "--all")["retention.bytes"][0] == "1000000"
 
+    def test_limits_of_the_broker_itself_are_changed_while_it_runs(self, kafka: KafkaTools) -> None:
+        self.alter(kafka, "--broker-defaults", "--add-config", "max.connections=5000")
+        self.alter(
+            kafka, "--broker", "1", "--add-config", "max.connections.per.ip.overrides=[127.0.0.1:900,10.0.0.1:5]"
+        )
+        here = described(kafka.configs("--describe", "--all", "--broker", "1"))
+        assert here["max.connections"] == (
+            "5000",
+            ["DYNAMIC_DEFAULT_BROKER_CONFIG:max.connections=5000", "DEFAULT_CONFIG:max.connections=2147483647"],
+        )
+        assert here["max.connections.per.ip.overrides"][0] == "127.0.0.1:900,10.0.0.1:5"
+
     def test_all_settings_of_a_broker_have_values_and_sources(self, kafka: KafkaTools) -> None:
         values = described(kafka.configs("--describe", "--all", "--broker", "1"))
         assert values["num.partitions"] == ("1", ["DEFAULT_CONFIG:num.partitions=1"])
         assert values["auto.create.topics.enable"][0] == "true"
 
-    @pytest.mark.parametrize("setting", ["nonsense=3", "log.retention.bytes=soon", "node.id=7"])
+    @pytest.mark.parametrize(
+        "setting", ["nonsense=3", "log.retention.bytes=soon", "node.id=7", "max.connections=0", "listeners=SSL://:1"]
+    )
     def test_a_setting_that_cannot_be_is_refused_and_named(self, kafka: KafkaTools, setting: str) -> None:
         refused = kafka.configs("--alter", "--broker", "1", "--add-config", setting)
         assert refused.code == 1

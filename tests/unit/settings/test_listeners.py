@@ -51,7 +51,7 @@ def test_one_port_may_be_shared_by_an_ipv4_and_an_ipv6_address():
             {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"},
             "listeners has none for clients",
         ),
-        ({"listeners": "SSL://:9093"}, "listener 'SSL://:9093' is not supported: it speaks SSL, and only PLAINTEXT is"),
+        ({"listeners": "SSL://:9093"}, "listeners has SSL://:9093, which speaks SSL: only PLAINTEXT is supported"),
         ({"listeners": "OTHER://:9093"}, "add OTHER:PLAINTEXT to listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners names PLAINTEXT more than once"),
         ({**NAMED, "listeners": "INTERNAL://a:1,EXTERNAL://b:1"}, "at one port: give each its own"),
