@@ -1,4 +1,5 @@
-# Two commands after `git clone`: `make run` and `make test`. Everything they need is set up on the way.
+# `make setup` after `git clone` gives a broker; `make run` shows it with Spark, `make test` tests it. Each target installs
+# what it needs on the way: the broker wants Python and Rust, Spark a Java runtime besides, the tests their clients.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,9 +8,10 @@ ROUNDS ?= 2
 FUZZ_SECONDS ?= 120
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test conformance hostile chaos check fuzz bench bench-parts docs clean
+.PHONY: setup run test test-fast conformance hostile chaos check fuzz bench bench-parts docs clean
 
-setup: $(STAMP)/dev ## Make the virtual environment, build the kernel, install Ottla with everything tests need
+setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
+	@echo "ready: $(BIN)/ottla serve"
 
 run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark pipeline, its result checked
 	@$(BIN)/python -m examples.flights
@@ -17,16 +19,19 @@ run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark p
 test: $(STAMP)/dev ## Run the tests
 	@$(BIN)/python -m pytest -m "not peer and not long"
 
+test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute
+	@$(BIN)/python -m pytest tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"
+
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
 	@$(BIN)/python -m pytest tests/conformance
 
-fuzz: $(STAMP)/dev ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
+fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
 
-chaos: $(STAMP)/dev ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
+chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
 	@$(BIN)/python -m chaos --json build/chaos.json
 
-hostile: $(STAMP)/dev ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
+hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
@@ -64,11 +69,17 @@ $(STAMP)/kernel: $(STAMP)/tools $(KERNEL) rust/Cargo.lock
 	@touch $@
 
 $(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
+	@tools/require java
 	@echo "installing Spark and what the demo needs (a few minutes the first time)"
 	@tools/install demo
 	@touch $@
 
-$(STAMP)/dev: $(STAMP)/demo
-	@echo "installing what the tests need"
+$(STAMP)/test: $(STAMP)/kernel pyproject.toml requirements.lock
+	@echo "installing what the tests of single parts need"
+	@tools/install test
+	@touch $@
+
+$(STAMP)/dev: $(STAMP)/demo $(STAMP)/test
+	@echo "installing what the other tests and the checks need"
 	@tools/install dev
 	@touch $@
