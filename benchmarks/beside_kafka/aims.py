@@ -135,6 +135,13 @@ class Comparison:
         return self.ottla / self.kafka if self.ottla is not None and self.kafka else None
 
     @property
+    def is_lost(self) -> bool:
+        """Whether Kafka does better: more a second, or less of anything else, by however little."""
+        if self.ratio is None or self.ratio < 0:
+            return False
+        return self.ratio < 1 if self.place.metric.endswith("/s") else self.ratio > 1
+
+    @property
     def verdict(self) -> str:
         """`ok`, `missed`, or nothing when nothing is aimed at or one side is missing."""
         if self.aim is None or self.ratio is None:

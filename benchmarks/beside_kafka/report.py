@@ -113,7 +113,22 @@ def markdown(report: Report) -> str:
     )
     failed = [f"Failed: {failure.splitlines()[0]}" for failure in report.failures]
     tables = [table for section in SECTIONS if (table := _table(section, report.figures))]
-    return "\n\n".join([head, *failed, *tables]) + "\n"
+    return "\n\n".join([head, *failed, *losses(report.figures), *tables]) + "\n"
+
+
+def losses(figures: Figures) -> Iterator[str]:
+    """The lines in which Kafka does better, by section: a heading, and a list for each row."""
+    yield "### Where Kafka wins"
+    yield "Every line of the tables below in which Kafka does better, by however little. Ratios are Ottla's to Kafka's."
+    rows = []
+    for section in SECTIONS:
+        lost: dict[str, list[str]] = {}
+        for line in comparisons(section, figures):
+            if line.is_lost:
+                lost.setdefault(line.place.row, []).append(f"{line.place.metric} {number(line.ratio)}")
+        label = section.title.partition(":")[0].partition(" (Kafka with")[0]
+        rows += [f"| {label} | {row} | {', '.join(metrics)} |" for row, metrics in lost.items()]
+    yield ("\n".join(["| section | row | what, and the ratio |", "|---|---|---|", *rows]) if rows else "None.")
 
 
 def cells(section: Section, figures: Figures) -> Iterator[tuple[str, ...]]:

@@ -50,7 +50,8 @@ def _topics(shell: Callable[[str], str], request: pytest.FixtureRequest) -> None
 
 
 def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: BrokerProcess) -> None:
-    lines = block_with("README.md", "ottla topic create orders").splitlines()
+    activate, *lines = block_with("README.md", "ottla topic create orders").splitlines()
+    assert activate == ". .venv/bin/activate"
     shown = [shell(line) for line in lines]
     assert "created topic orders with 3 partitions" in shown[0]
     records = sorted(line.split(maxsplit=2)[2] for line in shown[2].splitlines())
@@ -66,7 +67,9 @@ def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: Broke
 
 
 def test_the_serve_command_of_the_readme_gives_the_line_it_shows(tmp_path: Path) -> None:
-    command = block_with("README.md", f"ottla serve --data {DATA}").replace(DATA, str(tmp_path / "data")).split()
+    setup, activate, serve = block_with("README.md", f"ottla serve --data {DATA}").splitlines()
+    assert (setup.split()[:2], activate) == (["make", "setup"], ". .venv/bin/activate")
+    command = serve.replace(DATA, str(tmp_path / "data")).split()
     assert command[:2] == ["ottla", "serve"]
     (shown,) = re.findall(r"^ottla \S+ is ready: .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert READY.search(shown)

@@ -37,6 +37,24 @@ def test_the_table_says_what_holds_and_what_is_missed(report):
     assert "| idle | PSS MB | 100 | 400 | 0.25 | ≤ 0.15 | missed |" in text
 
 
+def test_what_kafka_does_better_is_listed_above_the_tables(report):
+    none_lost, _, _ = markdown(report).partition("### (a)")
+    assert none_lost.endswith("\n\nNone.\n\n")
+    for row, metric, ours, kafkas in (
+        ("consume 1 KB", "MB/s", 99.0, 100.0),
+        ("consume 1 KB", "broker CPU s/GB", 3.0, 2.0),
+        ("consume 10 KB", "MB/s", 101.0, 100.0),
+        ("connections: 1,000", "requests/s", 65.0, 100.0),
+    ):
+        for target, value in (("ottla-written", ours), ("ottla", ours), ("kafka", kafkas)):
+            report.figures.add(row, metric, target, value)
+    lost, _, _ = markdown(report).partition("### (a)")
+    assert [line for line in lost.splitlines() if line.startswith("| (")] == [
+        "| (a) Written, not synced, before the acknowledgement | consume 1 KB | MB/s 0.99, broker CPU s/GB 1.50 |",
+        "| (d) Scaling | connections: 1,000 | requests/s 0.65 |",
+    ]
+
+
 def test_json_has_the_comparisons_and_leads_back_to_the_report(report):
     document = json.loads(json.dumps(report.as_json()))
     verdicts = [(line["row"], line["ratio"], line["verdict"]) for line in document["comparisons"]]

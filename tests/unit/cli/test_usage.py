@@ -97,6 +97,7 @@ def test_the_version_is_shown(capsys):
     assert capsys.readouterr().out.startswith("ottla ")
 
 
+@pytest.mark.slow
 def test_help_and_version_import_neither_client_nor_server():
     """So they answer at once."""
     code = (

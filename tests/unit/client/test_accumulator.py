@@ -229,6 +229,7 @@ class Wire:
             self.records.retry(batch, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.lists(fates, max_size=6)), max_size=25),

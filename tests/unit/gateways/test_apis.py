@@ -35,6 +35,7 @@ def test_an_api_that_is_not_served_is_not_found():
         APIS[-1]
 
 
+@pytest.mark.slow
 def test_a_server_is_imported_without_the_apis():
     code = (
         "import re, sys, ottla.server.serve\n"

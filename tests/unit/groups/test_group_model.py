@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -314,4 +315,5 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroupMachine = GroupMachine.TestCase
+TestGroupMachine.pytestmark = [pytest.mark.slow]
 TestGroupMachine.settings = settings(max_examples=150, stateful_step_count=80, deadline=None)

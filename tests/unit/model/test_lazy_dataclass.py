@@ -110,6 +110,7 @@ def test_a_pattern_takes_a_value_apart() -> None:
             assert (left, right) == (5, "five")
 
 
+@pytest.mark.slow
 def test_the_broker_is_imported_without_compiling_methods_of_data_classes() -> None:
     """What `ottla serve` pays before it can begin: nothing for the methods of its two hundred and fifty classes."""
     program = """

@@ -6,17 +6,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from ottla.native import assign_offsets, build_batch, decode_arrow, decode_records
 from ottla.native.errors import CorruptRecordError, DecompressionLimitError
@@ -24,18 +13,6 @@ from tests.unit.native.independent_codec import CODECS, Record, records
 
 LIMIT = 1 << 24
 END = 2**63 - 1
-SPARK_COLUMNS = [
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-]
-SPARK_HEADERS = StructField(
-    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-)
 
 
 def table(data: bytes | bytearray, start: int = 0, end: int = END, *, headers: bool = True) -> pa.RecordBatch:
@@ -54,13 +31,6 @@ def table(data: bytes | bytearray, start: int = 0, end: int = END, *, headers: b
     return batch
 
 
-@pytest.mark.parametrize("headers", [True, False])
-def test_the_schema_is_exactly_the_one_spark_wants(headers: bool) -> None:
-    wanted = to_arrow_schema(StructType([*SPARK_COLUMNS, SPARK_HEADERS] if headers else SPARK_COLUMNS), timezone="UTC")
-    for data in (b"", build_batch([(0, None, b"v", [("h", None)])])):
-        assert table(data, headers=headers).schema.equals(wanted)
-
-
 def test_the_schema_can_be_asked_for_alone() -> None:
     decoded = decode_arrow(
         b"", max_decompressed_bytes=0, start_offset=0, end_offset=0, topic="t", partition=0, include_headers=True
@@ -68,6 +38,7 @@ def test_the_schema_can_be_asked_for_alone() -> None:
     assert pa.schema(decoded) == pa.record_batch(decoded).schema
 
 
+@pytest.mark.slow
 @given(runs=st.lists(st.tuples(st.sampled_from(CODECS), records), max_size=4), data=st.data())
 def test_rows_are_the_records_that_are_decoded_to_tuples(
     runs: list[tuple[int, list[Record]]], data: st.DataObject

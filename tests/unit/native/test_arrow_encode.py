@@ -48,6 +48,7 @@ def decoded(encoded: list[tuple[int, bytearray, int]]) -> dict[int, list[tuple[A
     return records
 
 
+@pytest.mark.slow
 @given(rows=rows_of_table, codec=st.sampled_from(CODECS), max_batch_bytes=st.sampled_from([1, 500, 1_000_000]))
 def test_every_row_comes_to_its_partition_in_order(
     rows: list[dict[str, Any]], codec: int, max_batch_bytes: int

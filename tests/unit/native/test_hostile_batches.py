@@ -213,6 +213,7 @@ def test_what_claims_more_than_it_is_is_corrupt(name: str) -> None:
         decode_records(batch, max_decompressed_bytes=2**40)
 
 
+@pytest.mark.slow
 def test_no_lie_and_no_bomb_makes_the_process_allocate() -> None:
     zeros = bytes(build_batch([(0, None, bytes(64_000_000), [])])[HEADER_BYTES:])
     bombs = [(codec, packed_by(zeros)) for codec, packed_by in PACKERS.values()]
@@ -260,6 +261,7 @@ def test_a_producer_may_not_promise_more_records_than_compressed_bytes_can_hold(
     assert "2147483647 records cannot be in" in refused(lie)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_producer_may_send_as_many_small_records_as_compress_well(codec: int) -> None:
     batch = build_batch([(0, None, None, [])] * 100_000)

@@ -34,6 +34,7 @@ def rows(items: list[Record], base_offset: int = 0) -> list[tuple[int, ...]]:
     return [(base_offset + index, *item) for index, item in enumerate(items)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @given(items=records, base_offset=st.integers(min_value=0, max_value=2**62))
 def test_what_is_built_other_clients_read(codec: int, items: list[Record], base_offset: int) -> None:
@@ -43,6 +44,7 @@ def test_what_is_built_other_clients_read(codec: int, items: list[Record], base_
     assert read_by(KafkaPythonBatch, plain) == rows(items, base_offset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @given(items=records)
 def test_what_another_client_writes_is_decoded(codec: int, items: list[Record]) -> None:
@@ -51,6 +53,7 @@ def test_what_another_client_writes_is_decoded(codec: int, items: list[Record]) 
     assert [info.record_count for info in validate_batches(batch)] == [len(items)]
 
 
+@pytest.mark.slow
 @given(items=records)
 def test_a_built_batch_is_byte_for_byte_that_of_aiokafka(items: list[Record]) -> None:
     theirs = with_header(aiokafka_batch(items), leader_epoch=-1)

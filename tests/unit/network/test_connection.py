@@ -497,6 +497,7 @@ async def test_a_file_that_ends_too_early_closes_the_connection_and_says_so(
             assert "ends before position 5" in caplog.text
 
 
+@pytest.mark.slow
 async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_connection_closes(tmp_path: Path):
     (tmp_path / "log").write_bytes(pattern(4 * MIB))
     released: list[str] = []

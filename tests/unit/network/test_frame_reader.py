@@ -66,6 +66,7 @@ def test_a_stream_split_at_any_byte_gives_the_same_frames():
         assert frames == payloads, f"split at {split}"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -58,6 +58,7 @@ part = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(part, max_size=8), max_size=8), st.lists(st.integers(0, 100_000), min_size=1, max_size=10))
 def test_whatever_the_socket_takes_at_a_time_all_arrives_in_order(

@@ -236,6 +236,7 @@ def test_a_connection_that_closes_while_it_waits_is_forgotten(world: World):
     assert (client.frames, world.memory.waiting_count) == (0, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(

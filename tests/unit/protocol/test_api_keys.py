@@ -35,6 +35,7 @@ def test_every_table_of_an_api_is_listed_and_the_keys_have_no_other_gaps() -> No
     assert set(range(93)) == tables | set(REMOVED_OR_BETWEEN_BROKERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_header_versions_are_those_that_kio_uses(api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):

@@ -114,6 +114,7 @@ def test_a_response_may_have_more_elements_than_a_request_but_not_any_number() -
         )
 
 
+@pytest.mark.slow
 def test_a_request_may_name_every_partition_of_a_full_broker() -> None:
     full = tuple(FetchTopic(topic=f"t{topic}", partitions=(FetchPartition(),)) for topic in range(50_000))
     request = FetchRequest(topics=full)

@@ -9,6 +9,8 @@ import pytest
 
 import ottla.protocol
 
+pytestmark = pytest.mark.slow
+
 TOOL = Path(__file__).parents[3] / "tools" / "generate_protocol.py"
 
 

@@ -30,6 +30,7 @@ FEW_EXAMPLES = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("message_class", "version"), VERSIONS_IN_KIO)
 def test_kio_reads_what_we_write_and_we_read_what_kio_writes(message_class: type[Message], version: int) -> None:
     kio_class = kio_oracle.class_of(message_class, version)

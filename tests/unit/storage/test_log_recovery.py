@@ -271,6 +271,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(written_and_killed(tmp_path_factory.mktemp("killed"), count=60))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(damage=damages, lost_indexes=st.sampled_from(["", ".index", ".timeindex"]))
 def test_whatever_happens_to_the_tail_the_log_is_the_longest_good_prefix(
@@ -316,6 +317,7 @@ def test_garbage_after_the_last_batch_never_becomes_a_record(
     assert len(cuts) == 1
 
 
+@pytest.mark.slow
 def test_every_length_a_file_can_be_torn_to(killed: Path, tmp_path: Path):
     """The newest segment cut at each byte of its last two batches."""
     data = newest(killed).read_bytes()

@@ -17,6 +17,7 @@ from tests.unit.storage.lossy_log_io import LossyLogIo
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(
     steps=st.integers(1, 50),

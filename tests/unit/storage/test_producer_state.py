@@ -327,6 +327,7 @@ states = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(states, max_size=5, unique_by=lambda state: state[0]))
 def test_a_snapshot_gives_back_what_was_put_in(given_states: list[tuple[int, int, list[tuple[int, int, int, int]]]]):
     producers = []
@@ -358,6 +359,7 @@ def test_sequence_arithmetic_at_the_wrap():
     assert (next_sequence(5), next_sequence(LAST)) == (6, 0)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["next", "again", "gap", "bump", "kill"]), st.integers(1, 7)), max_size=25))
 def test_nothing_is_lost_or_doubled_whatever_a_producer_does(

@@ -67,6 +67,7 @@ def test_meta_properties_of_older_brokers_name_the_broker_id():
     assert parse_meta_properties(b"version=0\nbroker.id=7\ncluster.id=c=d\n") == MetaProperties("c=d", 7, "")
 
 
+@pytest.mark.slow
 @given(
     st.from_regex(r"[\w-]{22}", fullmatch=True), st.integers(0, 1 << 31), st.from_regex(r"[\w-]{22}", fullmatch=True)
 )
