@@ -4,8 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.broker_process import BrokerProcess
+
+# How long an example takes says what else the machine does.
+settings.register_profile("ottla", deadline=None)
+settings.load_profile("ottla")
 
 
 @pytest.fixture(scope="session")
