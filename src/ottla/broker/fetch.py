@@ -90,7 +90,8 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
             and partition.log.log_start_offset == nothing.log_start_offset
             and partition.is_leader
             and (target.current_leader_epoch == partition.leader_epoch or target.current_leader_epoch < 0)
-            and target.offset == (nothing.last_stable_offset if read_committed else nothing.high_watermark)
+            and (nothing.last_stable_offset if read_committed else nothing.high_watermark) <= target.offset
+            and target.offset <= partition.log.log_end_offset
         ):
             reads.append(nothing)
             continue
@@ -124,12 +125,13 @@ def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress
         max_bytes = min(left, target.max_bytes)
         if diverging is not None:
             return read
-        if target.offset == upper and target.offset >= partition.log.log_start_offset:
+        log = partition.log
+        if upper <= target.offset <= log.log_end_offset and target.offset >= log.log_start_offset:
             target.nothing = read
         elif max_bytes > 0 or must_progress:
             read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
             read.total_bytes = read.records.total_bytes
-        elif target.offset > upper or target.offset < partition.log.log_start_offset:
+        elif not log.log_start_offset <= target.offset <= log.log_end_offset:
             return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
     except ApiError as error:
         read = PartitionRead(error.code)

@@ -12,6 +12,7 @@ as Apache Kafka counts. What lies above the high watermark is never given to a c
 may take back.
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -46,6 +47,8 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 NO_EPOCH: Final = -1
 """Asks for no check of the leader epoch."""
 
+_WHEREVER: Final = 1 << 63
+
 UP_TO_HIGH_WATERMARK: Final = -1
 """The offset that stands for the high watermark when records are deleted."""
 
@@ -70,6 +73,7 @@ class Partition:
         "_clock",
         "_flush_before_ack",
         "_tasks",
+        "_waiting_for_local_end",
         "high_watermark",
         "index",
         "is_leader",
@@ -109,6 +113,7 @@ class Partition:
         self._tasks = tasks
         self._flush_before_ack = flush_before_ack
         self._ack_queue = AckQueue()
+        self._waiting_for_local_end: dict[asyncio.Future[None], int] = {}
         log.on_progress = self._on_log_progress
 
     @property
@@ -216,8 +221,33 @@ class Partition:
                 ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
             )
 
+    @property
+    def local_end_offset(self) -> int:
+        """The end of what this replica has as safe as it has to be: on disk, or written where nothing is flushed first.
+
+        What followers have does not matter to it.
+        """
+        return self.log.flushed_end_offset if self._flush_before_ack else self.log.written_end_offset
+
+    def local_end_reached(self, offset: int) -> asyncio.Future[None]:
+        """Done when `local_end_offset` is at least `offset`, or will not be soon: stopped, or the disk failed.
+
+        Whoever waits no longer is to complete or cancel it.
+        """
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting_for_local_end[reached] = offset
+        reached.add_done_callback(self._waiting_for_local_end.pop)
+        return reached
+
+    def _complete_local_end(self, end_offset: int) -> None:
+        for reached, offset in tuple(self._waiting_for_local_end.items()):
+            if offset <= end_offset and not reached.done():
+                reached.set_result(None)
+
     def _on_log_progress(self, log: Log) -> None:
         high_watermark = log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
+        if self._waiting_for_local_end:
+            self._complete_local_end(high_watermark)
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self._ack_queue.complete(high_watermark)
@@ -226,13 +256,12 @@ class Partition:
     def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool) -> LogReadResult:
         """File slices of the batches from `offset` on, below `max_offset`.
 
-        Raises ApiError OFFSET_OUT_OF_RANGE when the offset is below the log start or above the high watermark.
+        There is nothing yet between the high watermark and the log end: who was told of records there, their producer
+        with acks=1, may ask for what follows before they are committed. Raises ApiError OFFSET_OUT_OF_RANGE below the
+        log start and above the log end.
         """
-        if offset > self.high_watermark or offset < self.log.log_start_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} holds {self.log.log_start_offset} to {self.high_watermark}, not {offset}",
-            )
+        if offset > self.high_watermark:
+            max_offset = min(max_offset, self.high_watermark)
         return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
     async def read_bytes(self, offset: int, max_bytes: int) -> bytes:
@@ -280,12 +309,14 @@ class Partition:
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
         self._ack_queue.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self._complete_local_end(_WHEREVER)
 
     def stop(self) -> None:
         """This broker no longer leads the partition, or the partition is deleted."""
         self.is_leader = False
         self.log.on_progress = None
         self._ack_queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
+        self._complete_local_end(_WHEREVER)
         self._tell_readers()
 
     def _tell_readers(self) -> None:

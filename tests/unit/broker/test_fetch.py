@@ -1,3 +1,4 @@
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,6 +98,27 @@ async def test_an_offset_outside_the_log_is_told_with_the_range_there_is(new_par
     assert (read.error, read.high_watermark, read.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1, 0)
     [at_end] = read_partitions([target(partition, offset=1)], limits())
     assert (at_end.error, at_end.total_bytes) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("read_committed", [False, True])
+async def test_who_reads_above_the_high_watermark_has_nothing_yet_and_waits_for_what_follows(
+    new_partition: New, read_committed: bool
+) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    on_its_way = asyncio.ensure_future(append(partition, batch()))
+    await asyncio.sleep(0)
+    assert (partition.high_watermark, partition.log.log_end_offset) == (0, 1)
+    for epoch in (-1, 3):
+        reading = target(partition, offset=1)
+        reading.current_leader_epoch = epoch
+        fetching.fetch([reading], FetchLimits(1 << 20, 1, 500, read_committed))
+    assert fetching.answers == []
+    assert [read.error for read in read_partitions([target(partition, 2)], limits())] == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    await on_its_way
+    assert (partition.high_watermark, fetching.answers) == (1, [])
+    size = await append(partition, batch())
+    assert [[read.total_bytes for read in reads] for reads in fetching.answers] == [[size], [size]]
 
 
 async def test_the_first_batch_comes_whole_however_small_the_limits_and_the_others_wait_their_turn(

@@ -52,7 +52,10 @@ async def test_every_other_fetch_reads_what_is_committed(log_door, partition, re
         (data,) = topic.partitions
         assert (data.error_code, data.high_watermark) == (ErrorCode.NONE, COMMITTED), version
         assert data.records.total_bytes == partition.log.size // 2, version
-        (topic,) = fetch(log_door, partition, replica_id, version, offset=COMMITTED + 1).responses
+        for offset in (COMMITTED + 1, APPENDED):
+            (topic,) = fetch(log_door, partition, replica_id, version, offset=offset).responses
+            assert (topic.partitions[0].error_code, bytes(topic.partitions[0].records)) == (0, b""), version
+        (topic,) = fetch(log_door, partition, replica_id, version, offset=APPENDED + 1).responses
         assert topic.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE, version
 
 

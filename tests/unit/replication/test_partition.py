@@ -72,8 +72,10 @@ async def test_nobody_reads_above_the_high_watermark(new_partition: New) -> None
     partition = await new_partition()  # type: ignore[misc]
     appended = append(partition, batch(3))
     assert partition.read(0, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True).total_bytes == 0
+    for offset in (1, 3):
+        assert partition.read(offset, 1 << 20, max_offset=3, min_one_batch=True).total_bytes == 0
     with pytest.raises(ApiError) as caught:
-        partition.read(1, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True)
+        partition.read(4, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True)
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     await appended.ack
 

@@ -5,9 +5,15 @@
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
+from ottla.broker.offsets import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    OffsetLookup,
+)
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
@@ -20,15 +26,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.replication.partition import Partition
 from ottla.runtime.turns import Pace, next_turn
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
-EARLIEST_PENDING_UPLOAD: Final = -6
 
 _MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_UNCOMMITTED: Final = 0
@@ -40,6 +38,8 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
     """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer."""
     topics = []
     pace = Pace()
+    broker = ctx.broker
+    lookup = OffsetLookup(broker.clock, broker.timer, read_committed=request.isolation_level == READ_COMMITTED)
     occurrences = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
         partitions = []
@@ -52,7 +52,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
             try:
                 if count > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "a partition is named more than once")
-                answer = await _look_up(ctx, request, topic.name, partition)
+                answer = await _look_up(ctx, request, lookup, topic.name, partition)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=error.code)
             partitions.append(answer)
@@ -61,7 +61,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
 
 
 async def _look_up(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    ctx: RequestContext, request: ListOffsetsRequest, lookup: OffsetLookup, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     partition = ctx.broker.replicas.get(topic, wanted.partition_index)
     partition.require_leader_epoch(wanted.current_leader_epoch)
@@ -69,34 +69,13 @@ async def _look_up(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
-
-    def upper() -> int:
-        return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
-
-    timestamp, offset, epoch = await _find(partition, wanted.timestamp, upper)
+    timestamp, offset, epoch = await lookup.find(partition, wanted.timestamp)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch if ctx.api_version >= LEADER_EPOCH_VERSION else -1,
     )
-
-
-async def _find(partition: Partition, timestamp: int, upper: Callable[[], int]) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch; (-1, -1, -1) when nothing is that late."""
-    log = partition.log
-    nothing = (-1, -1, -1)
-    if timestamp == LATEST:
-        return -1, upper(), partition.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, partition.epoch_of_offset(log.log_start_offset)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return nothing
-    if timestamp < MAX_TIMESTAMP and timestamp < 0:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no special timestamp {timestamp}")
-    if timestamp == MAX_TIMESTAMP:
-        return await log.max_timestamp_offset(upper) or nothing
-    return await log.offset_for_timestamp(timestamp, upper) or nothing
 
 
 API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_task=True)
