@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ottla.network.address import Address
-from ottla.network.listener import Listener
 from ottla.runtime.tasks import Tasks
+from ottla.server.listeners import KafkaListener
 from ottla.settings.endpoint import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class ListenerSet:
     """Belongs to the event loop."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint], Listener], tasks: Tasks) -> None:
+    def __init__(self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint], KafkaListener], tasks: Tasks) -> None:
         """`make` gives a listener that takes no address yet; those of one set share their limits."""
         self._make = make
         self._tasks = tasks
@@ -48,7 +48,7 @@ class ListenerSet:
         A name whose new address cannot be had keeps its old one.
         """
         wanted = {endpoint.listener: endpoint for endpoint in endpoints}
-        kept: dict[Endpoint, Listener] = {}
+        kept: dict[Endpoint, KafkaListener] = {}
         for endpoint in wanted.values():
             listener = self._open.get(endpoint)
             if listener is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import ottla
+from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.native import LogIo
 from ottla.network.address import Address
 from ottla.runtime import garbage
@@ -16,11 +17,13 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks, run_main
 from ottla.runtime.timer import Timer
+from ottla.server.doors import Doors
+from ottla.server.listeners import SocketListeners
 from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
 from ottla.server.sections import network_config
-from ottla.server.server import FETCH_WATCHES_MAX, Doors, Server
+from ottla.server.server import FETCH_WATCHES_MAX, Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import PLAINTEXT, Endpoint
 from ottla.storage.log_manager import LogManager
@@ -85,7 +88,7 @@ async def _run(
     for warning in settings.warnings:
         logger.warning("%s", warning)
     tasks = Tasks("ottla")
-    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks)
+    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
     logs = LogManager(
         data_dir,
         disk=OsDisk(),
@@ -100,7 +103,8 @@ async def _run(
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             logger.warning("%s", line)
-        server = Server(settings, logs, doors, connections_max=shares.connections)
+        listeners = SocketListeners(settings, doors, logs.cork, shares.connections)
+        server = Server(settings, logs, doors, EmbeddedStore(data_dir), listeners)
     except BaseException:
         await tasks.close()
         raise

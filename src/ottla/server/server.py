@@ -3,9 +3,7 @@
 data directory -> logs loaded -> metadata read -> partitions -> coordinators -> doors open
 """
 
-import asyncio
 import logging
-from pathlib import Path
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
@@ -18,34 +16,28 @@ from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.metadata.controller.controller import BrokerAddress, Controller
+from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
+from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
-from ottla.metadata.store.embedded import EmbeddedStore
-from ottla.model.lazy_dataclass import dataclass
+from ottla.metadata.loader import MetadataLoader
+from ottla.metadata.store.interface import MetadataStore
 from ottla.network.address import Address
 from ottla.network.connection import Connection
-from ottla.network.connection_quotas import ConnectionQuotas
-from ottla.network.listener import Listener
-from ottla.network.request_memory import RequestMemory
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime import garbage
-from ottla.runtime.clock import Clock
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
-from ottla.runtime.rng import Rng
-from ottla.runtime.tasks import Tasks
-from ottla.runtime.timer import Timer
 from ottla.server.disk_watch import DiskWatch
+from ottla.server.doors import Doors
 from ottla.server.dynamic_broker_config import DRAIN_MS, DynamicBrokerConfig
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.listener_set import ListenerSet
+from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
-from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.partition_keeper import PartitionKeeper
-from ottla.server.sections import group_config, network_config
+from ottla.server.sections import group_config
 from ottla.settings.broker_settings import BrokerSettings
-from ottla.settings.endpoint import Endpoint
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -60,39 +52,28 @@ READ_APIS_AFTER_MS = 1_000
 """When what the first clients did not need is read from its files: after they have been served."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """Time, chance and tasks, as the whole process uses them."""
-
-    clock: Clock
-    rng: Rng
-    timer: Timer
-    tasks: Tasks
-
-
 class Server:
     """A broker that can be started once and stopped once. Belongs to one event loop."""
 
     def __init__(
-        self, settings: BrokerSettings, logs: LogManager, doors: Doors, *, connections_max: int = CONNECTIONS_MAX
+        self, settings: BrokerSettings, logs: LogManager, doors: Doors, store: MetadataStore, listeners: Listeners
     ) -> None:
-        """`logs` have been loaded; the limit on open files leaves room for `connections_max` connections."""
+        """`logs` have been loaded; `store` is not open yet. `ottla serve` makes the real ones, a simulation others."""
         self._settings = settings
-        self._connections_max = connections_max
-        self._network_config = network_config(settings, connections_max)
         self._logs = logs
         self._doors = doors
-        self._wire()
+        self._wire(store, listeners)
 
-    def _wire(self) -> None:
+    def _wire(self, store: MetadataStore, listeners: Listeners) -> None:
         settings, doors = self._settings, self._doors
-        self._controller = Controller(EmbeddedStore(Path(self._logs.path)), settings, doors.rng, doors.tasks)
+        self._metadata = MetadataLoader(store, doors.tasks)
+        self._controller = Controller(store, self._metadata, settings, doors.rng, doors.tasks)
+        self._lifecycle = BrokerLifecycle(settings, store, self._metadata, self._controller, doors.rng)
         self._replicas = ReplicaManager()
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         self._configs = ConfigService(self._controller, settings)
-        loop = asyncio.get_running_loop()
         self._groups = GroupCoordinator(
-            group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, loop.call_soon)
+            group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
         )
         self._keeper = PartitionKeeper(
             settings=settings,
@@ -116,7 +97,7 @@ class Server:
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
             topics=TopicService(self._controller, settings, self._logs.require_online),
             configs=self._configs,
-            cluster=ClusterView(settings, lambda: self._controller.image),
+            cluster=ClusterView(settings, lambda: self._metadata.image),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts),
             log_directories=LogDirectoryService(self._logs),
@@ -128,32 +109,11 @@ class Server:
             eviction_ms=FETCH_SESSION_EVICTION_MS,
         )
         self._gateway = KafkaGateway(self._broker, self._groups, APIS, sessions)
-        network = self._network_config
-        quotas = ConnectionQuotas(network.max_connections, network.max_connections_per_ip)
-        memory = RequestMemory(
-            network.queued_max_request_bytes,
-            stalled_ms=network.stalled_request_ms,
-            clock=doors.clock,
-            timer=doors.timer,
-            call_soon=loop.call_soon,
+        self._listeners = ListenerSet(
+            settings.listeners.opened, lambda endpoint: listeners.listener(endpoint, self._connect), doors.tasks
         )
-
-        def listener_at(endpoint: Endpoint) -> Listener:
-            return Listener(
-                endpoint.host,
-                endpoint.port,
-                self._connect,
-                config=network,
-                clock=doors.clock,
-                timer=doors.timer,
-                name=endpoint.listener,
-                cork=self._logs.cork,
-                quotas=quotas,
-                memory=memory,
-            )
-
-        self._listeners = ListenerSet(settings.listeners.opened, listener_at, doors.tasks)
-        self._dynamic_config = DynamicBrokerConfig(self._configs, self._listeners, quotas, self._connections_max)
+        quotas = listeners.quotas
+        self._dynamic_config = DynamicBrokerConfig(self._configs, self._listeners, quotas, listeners.connections_max)
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
@@ -177,16 +137,16 @@ class Server:
         Raises ListenError, StoreError and OSError, each with a line for the person who started the broker.
         """
         await self._listeners.bind()
-        self._logs.attach(asyncio.get_running_loop())
+        self._logs.attach(self._doors.loop)
         self._logs.on_failure = self._on_directory_failure
         advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
-        image = await self._controller.start(BrokerAddress(host, port))
+        image = await self._lifecycle.start(BrokerAddress(host, port))
         await self._logs.identify(image.cluster_id, self._settings.node_id)
         await self._dynamic_config.apply(image)
         await self._keeper.load(image)
-        self._controller.publisher.subscribe(self._dynamic_config.on_image)
-        self._controller.publisher.subscribe(self._keeper.on_image)
+        self._metadata.publisher.subscribe(self._dynamic_config.on_image)
+        self._metadata.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
         self._memory_return.start()
         await self._listeners.start()
@@ -203,19 +163,35 @@ class Server:
         self._doors.timer.schedule(READ_APIS_AFTER_MS, lambda: self._doors.tasks.spawn(read(), "reading APIs"))
 
     async def stop(self) -> None:
-        """Close the doors, answer whoever waits, write the logs out and mark them clean."""
-        self._housekeeping.stop()
-        self._memory_return.stop()
-        self._fetch_purgatory.close()
-        self._groups.close()
-        await self._listeners.close(DRAIN_MS)
-        await self._controller.close()
-        await self._logs.close()
-        self._doors.timer.close()
-        await self._doors.tasks.close()
+        """Close the doors, answer whoever waits, write the logs out and mark them clean.
+
+        Whatever was started is closed, also when the start failed half-way, or when another part cannot be closed;
+        raises the first error at the end.
+        """
+        failure: Exception | None = None
+        for close in (
+            self._housekeeping.stop,
+            self._memory_return.stop,
+            self._fetch_purgatory.close,
+            self._groups.close,
+            lambda: self._listeners.close(DRAIN_MS),
+            self._lifecycle.close,
+            self._logs.close,
+            self._doors.timer.close,
+            self._doors.tasks.close,
+        ):
+            try:
+                closing = close()
+                if closing is not None:
+                    await closing
+            except Exception as error:
+                logger.exception("a part of the broker could not be closed; the others are")
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _on_directory_failure(self, error: OSError) -> None:
         self._keeper.fail_all(self._disk_watch.failed(error))
 
     async def _serve_missing(self) -> None:
-        await self._keeper.serve_missing(self._controller.image)
+        await self._keeper.serve_missing(self._metadata.image)

@@ -31,9 +31,10 @@ from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.server import Doors, Server
+from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+from tests.unit.server.new_server import new_server
 
 SERVED = tuple(APIS.values())
 SETTINGS = {
@@ -145,7 +146,7 @@ class Door:
         logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=self.timer, tasks=self.tasks, rng=rng)
         logs.load()
         settings = BrokerSettings({**SETTINGS, "log.dirs": str(data_dir)})
-        self.server = Server(settings, logs, Doors(clock, rng, self.timer, self.tasks))
+        self.server = new_server(settings, logs, Doors(clock, rng, self.timer, self.tasks, self.loop))
         await self.server.start()
         created = CreateTopicsRequest(
             topics=(CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1),), timeout_ms=1000

@@ -60,7 +60,7 @@ async def test_the_source_of_a_value_is_that_of_its_first_synonym(configs):
 
 async def test_only_logs_whose_settings_may_have_changed_are_told(controller, configs):
     told = []
-    controller.publisher.subscribe(
+    controller._loader.publisher.subscribe(
         lambda image, delta: told.append({topic.name for topic in configs.topics_with_changed_settings(image, delta)})
     )
     await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
@@ -72,7 +72,9 @@ async def test_only_logs_whose_settings_may_have_changed_are_told(controller, co
 
 async def test_a_subscriber_sees_the_settings_of_the_image_it_is_given(controller, configs):
     seen = []
-    controller.publisher.subscribe(lambda image, delta: seen.append(configs.topic_settings("a", image)["retention.ms"]))
+    controller._loader.publisher.subscribe(
+        lambda image, delta: seen.append(configs.topic_settings("a", image)["retention.ms"])
+    )
     await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
     assert seen == ["1"]
 

@@ -11,14 +11,13 @@ from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.topics import TopicService
 from ottla.gateways.kafka.api import Api
-from ottla.metadata.controller.controller import BrokerAddress, Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.settings.broker_settings import BrokerSettings
+from tests.unit.metadata.metadata_broker import MetadataBroker
 
 
 class AdminDoor:
@@ -28,7 +27,8 @@ class AdminDoor:
         self.refusals: list[tuple[Any, ...]] = []
         self.settings = BrokerSettings(settings or {})
         self.tasks = Tasks()
-        self.controller = Controller(EmbeddedStore(directory), self.settings, SeededRng(0), self.tasks)
+        self.metadata = MetadataBroker(directory, self.settings, SeededRng(0), self.tasks)
+        self.controller = self.metadata.controller
         self.topics = TopicService(self.controller, self.settings)
         self.configs = ConfigService(self.controller, self.settings)
         self.cluster = ClusterView(self.settings, lambda: self.image)
@@ -40,12 +40,12 @@ class AdminDoor:
         return self.controller.image
 
     async def open(self) -> AdminDoor:
-        await self.controller.start(BrokerAddress(None, 9092))
+        await self.metadata.start()
         return self
 
     async def close(self) -> None:
         await self.tasks.close()
-        await self.controller.close()
+        await self.metadata.close()
 
     async def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
         """Send a request in a version, the newest unless told; the answer as the client decodes it."""

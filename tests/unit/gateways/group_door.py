@@ -37,7 +37,7 @@ class GroupDoor(AdminDoor):
         await super().open()
         environment = Environment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
         self.groups = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
-        self.controller.publisher.subscribe(
+        self.metadata.loader.publisher.subscribe(
             lambda image, delta: self.groups.metadata_changed(image, [topic.name for topic in delta.deleted_topics])
         )
         await self.topics.create([NewTopic("flights", num_partitions=2)])

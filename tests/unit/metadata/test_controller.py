@@ -3,7 +3,7 @@ import sqlite3
 
 import pytest
 
-from ottla.metadata.controller import controller as controller_module
+from ottla.metadata import loader as loader_module
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.partition_growth import NewPartitions
 from ottla.metadata.controller.topic_creation import NewTopic
@@ -14,42 +14,42 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
 
-async def test_what_was_decided_is_there_after_a_restart(start_controller):
-    first = await start_controller()
-    await first.create_topics([NewTopic("a", 2, configs={"retention.ms": "5"}), NewTopic("gone")])
-    await first.delete_topics(["gone"])
-    await first.create_partitions([NewPartitions("a", 3)])
-    await first.alter_configs(
+async def test_what_was_decided_is_there_after_a_restart(start_broker):
+    first = await start_broker()
+    await first.controller.create_topics([NewTopic("a", 2, configs={"retention.ms": "5"}), NewTopic("gone")])
+    await first.controller.delete_topics(["gone"])
+    await first.controller.create_partitions([NewPartitions("a", 3)])
+    await first.controller.alter_configs(
         [ResourceAlteration(ALL_BROKERS, [Alteration("log.retention.ms", AlterOperation.SET, "7")])]
     )
-    block = await first.allocate_producer_ids()
+    block = await first.controller.allocate_producer_ids()
     await first.close()
-    second = await start_controller(seed=1)
-    assert second.image.cluster_id == first.image.cluster_id
-    assert list(second.image.topics_by_name) == ["a"]
-    topic, before = second.image.topic("a"), first.image.topic("a")
+    second = await start_broker(seed=1)
+    assert second.loader.image.cluster_id == first.loader.image.cluster_id
+    assert list(second.loader.image.topics_by_name) == ["a"]
+    topic, before = second.loader.image.topic("a"), first.loader.image.topic("a")
     assert topic is not None
     assert before is not None
     assert topic.topic_id == before.topic_id
     assert topic.partitions == before.partitions
-    assert second.image.config(topic_resource("a")) == {"retention.ms": "5"}
-    assert second.image.config(ALL_BROKERS) == {"log.retention.ms": "7"}
-    assert (await second.allocate_producer_ids()).start == block.stop
+    assert second.loader.image.config(topic_resource("a")) == {"retention.ms": "5"}
+    assert second.loader.image.config(ALL_BROKERS) == {"log.retention.ms": "7"}
+    assert (await second.controller.allocate_producer_ids()).start == block.stop
 
 
-async def test_a_controller_that_was_not_closed_is_fenced_by_the_next(start_controller):
-    first = await start_controller()
-    second = await start_controller()
-    assert second.image.controller_epoch > first.image.controller_epoch
+async def test_a_controller_that_was_not_closed_is_fenced_by_the_next(start_broker):
+    first = await start_broker()
+    second = await start_broker()
+    assert second.loader.image.controller_epoch > first.loader.image.controller_epoch
     with pytest.raises(ApiError) as refused:
-        await first.create_topics([NewTopic("a")])
+        await first.controller.create_topics([NewTopic("a")])
     assert refused.value.code == ErrorCode.NOT_CONTROLLER
-    assert first.image.topic("a") is None
-    await second.create_topics([NewTopic("a")])
+    assert first.loader.image.topic("a") is None
+    await second.controller.create_topics([NewTopic("a")])
 
 
-async def test_only_asking_changes_nothing(start_controller):
-    controller = await start_controller()
+async def test_only_asking_changes_nothing(start_broker):
+    controller = (await start_broker()).controller
     before = controller.image
     outcomes = await controller.create_topics([NewTopic("a", 3), NewTopic("b", 0)], validate_only=True)
     assert outcomes["a"].num_partitions == 3
@@ -57,32 +57,34 @@ async def test_only_asking_changes_nothing(start_controller):
     assert controller.image is before
 
 
-async def test_subscribers_act_before_anybody_sees_the_image(start_controller):
-    controller = await start_controller()
+async def test_subscribers_act_before_anybody_sees_the_image(start_broker):
+    broker = await start_broker()
+    controller = broker.controller
     seen = []
 
     async def on_image(image, delta):
         await asyncio.sleep(0)
         seen.append((image.topic("a") is not None, controller.image.topic("a") is not None))
 
-    controller.publisher.subscribe(on_image)
+    broker.loader.publisher.subscribe(on_image)
     await controller.create_topics([NewTopic("a")])
     assert seen == [(True, False)]
     assert controller.image.topic("a") is not None
 
 
-async def test_requests_made_together_see_each_other_and_share_an_append(start_controller):
-    controller = await start_controller()
+async def test_requests_made_together_see_each_other_and_share_an_append(start_broker):
+    broker = await start_broker()
+    controller = broker.controller
     appends = []
-    append = controller._store.append
+    append = broker.store.append
 
     async def counting(records, **kwargs):
         appends.append(len(records))
         return await append(records, **kwargs)
 
-    controller._store.append = counting
+    broker.store.append = counting
     deltas = []
-    controller.publisher.subscribe(lambda image, delta: deltas.append([each.name for each in delta.created_topics]))
+    broker.loader.publisher.subscribe(lambda image, delta: deltas.append([each.name for each in delta.created_topics]))
     outcomes = await asyncio.gather(*(controller.create_topics([NewTopic(name)]) for name in ("a", "b", "a", "c")))
     codes = [getattr(outcome, "code", None) for each in outcomes for outcome in each.values()]
     assert codes == [None, None, ErrorCode.TOPIC_ALREADY_EXISTS, None]
@@ -90,8 +92,9 @@ async def test_requests_made_together_see_each_other_and_share_an_append(start_c
     assert deltas == [["a", "b", "c"]]
 
 
-async def test_a_request_that_is_given_up_does_not_stop_the_others(start_controller):
-    controller = await start_controller()
+async def test_a_request_that_is_given_up_does_not_stop_the_others(start_broker):
+    broker = await start_broker()
+    controller = broker.controller
     given_up = asyncio.ensure_future(controller.create_topics([NewTopic("a")]))
     other = asyncio.ensure_future(controller.create_topics([NewTopic("b")]))
     await asyncio.sleep(0)
@@ -100,8 +103,9 @@ async def test_a_request_that_is_given_up_does_not_stop_the_others(start_control
     assert set(controller.image.topics_by_name) == {"a", "b"}
 
 
-async def test_our_own_mistake_in_one_decision_reaches_only_who_asked(start_controller):
-    controller = await start_controller()
+async def test_our_own_mistake_in_one_decision_reaches_only_who_asked(start_broker):
+    broker = await start_broker()
+    controller = broker.controller
 
     def broken(image):
         raise ZeroDivisionError
@@ -113,8 +117,8 @@ async def test_our_own_mistake_in_one_decision_reaches_only_who_asked(start_cont
     assert controller.image.topic("a") is not None
 
 
-async def test_a_store_that_cannot_write_is_said_so_and_the_image_stays(start_controller, tmp_path):
-    controller = await start_controller()
+async def test_a_store_that_cannot_write_is_said_so_and_the_image_stays(start_broker, tmp_path):
+    controller = (await start_broker()).controller
     before = controller.image
     with sqlite3.connect(tmp_path / FILE_NAME) as other:
         other.execute("DROP TABLE log")
@@ -125,24 +129,24 @@ async def test_a_store_that_cannot_write_is_said_so_and_the_image_stays(start_co
     assert controller.image is before
 
 
-async def test_a_long_log_is_replaced_by_a_snapshot(start_controller, monkeypatch):
-    monkeypatch.setattr(controller_module, "SNAPSHOT_AFTER_RECORDS", 20)
-    first = await start_controller()
+async def test_a_long_log_is_replaced_by_a_snapshot(start_broker, monkeypatch):
+    monkeypatch.setattr(loader_module, "SNAPSHOT_AFTER_RECORDS", 20)
+    first = await start_broker()
     for number in range(40):
-        await first.create_topics([NewTopic(f"t{number}", configs={"retention.ms": str(number)})])
-        await first.delete_topics([f"t{number - 1}"])
-    stored = await first._store.read(0)
+        await first.controller.create_topics([NewTopic(f"t{number}", configs={"retention.ms": str(number)})])
+        await first.controller.delete_topics([f"t{number - 1}"])
+    stored = await first.store.read(0)
     assert stored.snapshot is not None
     assert len(stored.records) < 60
     await first.close()
-    second = await start_controller()
-    assert snapshot_records(second.image)[3:] == snapshot_records(first.image)[3:]
-    assert [topic.name for topic in second.image.topics()] == ["t39"]
+    second = await start_broker()
+    assert snapshot_records(second.loader.image)[3:] == snapshot_records(first.loader.image)[3:]
+    assert [topic.name for topic in second.loader.image.topics()] == ["t39"]
 
 
-async def test_brokers_that_are_gone_leave_the_image_at_the_next_start(start_controller):
-    first = await start_controller(node_id="1")
+async def test_brokers_that_are_gone_leave_the_image_at_the_next_start(start_broker):
+    first = await start_broker(node_id="1")
     await first.close()
-    second = await start_controller(node_id="2")
-    assert set(second.image.brokers) == {2}
-    assert second.image.controller_id == 2
+    second = await start_broker(node_id="2")
+    assert set(second.loader.image.brokers) == {2}
+    assert second.loader.image.controller_id == 2

@@ -3,7 +3,7 @@ import sqlite3
 import pytest
 
 from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
-from ottla.metadata.store.interface import FencedError, SessionExpiredError, StaleOffsetError, StoreError
+from ottla.metadata.store.interface import FencedError, LiveBroker, SessionExpiredError, StaleOffsetError, StoreError
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ async def test_a_second_session_of_a_broker_ends_the_first(open_store):
     first = await store.register_broker(1, b"old")
     second = await store.register_broker(1, b"new")
     assert second.broker_epoch > first.broker_epoch
-    assert await store.live_brokers() == {1: b"new"}
+    assert await store.live_brokers() == [LiveBroker(1, second.broker_epoch, b"new")]
     with pytest.raises(SessionExpiredError):
         await store.elect(first)
     await store.elect(second)
@@ -127,11 +127,11 @@ async def test_a_second_session_of_a_broker_ends_the_first(open_store):
 async def test_closing_ends_the_session_but_not_a_newer_one(open_store):
     first, second = await open_store(), await open_store()
     await first.register_broker(1, b"old")
-    await second.register_broker(1, b"new")
+    session = await second.register_broker(1, b"new")
     await first.close()
-    assert await second.live_brokers() == {1: b"new"}
+    assert await second.live_brokers() == [LiveBroker(1, session.broker_epoch, b"new")]
     await second.close()
-    assert await (await open_store()).live_brokers() == {}
+    assert await (await open_store()).live_brokers() == []
 
 
 async def test_those_who_watch_are_told_of_growth(open_store):

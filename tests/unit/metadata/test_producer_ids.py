@@ -56,8 +56,8 @@ async def test_a_block_that_cannot_be_had_can_be_asked_for_again():
     assert await ids.next() == 0
 
 
-async def test_ids_are_never_given_twice_after_a_restart(start_controller):
-    first = await start_controller()
-    given = await ProducerIdAllocator(first.allocate_producer_ids).next()
-    second = await start_controller()
-    assert await ProducerIdAllocator(second.allocate_producer_ids).next() > given
+async def test_ids_are_never_given_twice_after_a_restart(start_broker):
+    first = await start_broker()
+    given = await ProducerIdAllocator(first.controller.allocate_producer_ids).next()
+    second = await start_broker()
+    assert await ProducerIdAllocator(second.controller.allocate_producer_ids).next() > given

@@ -21,9 +21,11 @@ from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.server import Doors, Server
+from ottla.server.doors import Doors
+from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+from tests.unit.server.new_server import new_server
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partitions": "2", "num.partitions": "2"}
 
@@ -121,7 +123,8 @@ class SocketlessBroker:
         )
         self.logs.load()
         merged = BrokerSettings({**SETTINGS, **(settings or {}), "log.dirs": str(directory)})
-        self.server = Server(merged, self.logs, Doors(self.timer.clock, rng, self.timer, self.tasks))
+        doors = Doors(self.timer.clock, rng, self.timer, self.tasks, asyncio.get_running_loop())
+        self.server = new_server(merged, self.logs, doors)
 
     async def open(self) -> SocketlessBroker:
         await self.server.start()
@@ -142,7 +145,7 @@ class SocketlessBroker:
 
     def topic_id(self, name: str) -> UUID:
         """The id of a topic that is there."""
-        topic = self.server._controller.image.topic(name)
+        topic = self.server._metadata.image.topic(name)
         assert topic is not None
         return topic.topic_id
 

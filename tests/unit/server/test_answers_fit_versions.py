@@ -51,7 +51,7 @@ async def test_every_version_of_every_api_answers_what_is_there_and_what_is_not(
     await socketless_broker.connect().ask(FindCoordinatorRequest(key="g"), 0)
     await until(lambda: not socketless_broker.server._groups.is_loading)
     for version in range(api.min_version, api.max_version + 1):
-        if socketless_broker.server._controller.image.topic(TOPIC) is None:
+        if socketless_broker.server._metadata.image.topic(TOPIC) is None:
             await socketless_broker.create_topic(TOPIC, 2)
         for name, body in bodies(api, version, socketless_broker.topic_id(TOPIC).bytes).items():
             peer = socketless_broker.connect()

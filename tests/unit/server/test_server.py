@@ -12,9 +12,11 @@ from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server import server as server_module
-from ottla.server.server import READ_APIS_AFTER_MS, Doors, Server
+from ottla.server.doors import Doors
+from ottla.server.server import READ_APIS_AFTER_MS
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+from tests.unit.server.new_server import new_server
 
 
 class NoticedReads(ApiTable):
@@ -42,7 +44,9 @@ async def test_apis_nobody_asked_for_are_read_one_at_a_time_when_the_first_clien
     monkeypatch.setattr(server_module, "APIS", table)
     monkeypatch.setattr(garbage, "settle", lambda: settled.append(True))
     logs = LogManager(tmp_path, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
-    server = Server(BrokerSettings({}), logs, Doors(timer.clock, SeededRng(0), timer, tasks))
+    server = new_server(
+        BrokerSettings({}), logs, Doors(timer.clock, SeededRng(0), timer, tasks, asyncio.get_running_loop())
+    )
     table.read.clear()
     server.read_apis_later()
     timer.advance(READ_APIS_AFTER_MS - 1)
@@ -63,7 +67,9 @@ async def test_a_broker_that_stops_meanwhile_reads_no_further(tmp_path: Path, mo
     table, tasks, timer = NoticedReads(), Tasks(), ManualTimer()
     monkeypatch.setattr(server_module, "APIS", table)
     logs = LogManager(tmp_path, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
-    server = Server(BrokerSettings({}), logs, Doors(timer.clock, SeededRng(0), timer, tasks))
+    server = new_server(
+        BrokerSettings({}), logs, Doors(timer.clock, SeededRng(0), timer, tasks, asyncio.get_running_loop())
+    )
     server.read_apis_later()
     timer.advance(READ_APIS_AFTER_MS)
     await turns()

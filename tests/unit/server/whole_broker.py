@@ -1,5 +1,6 @@
 """A whole broker in the loop of the test: real files, real sockets, the client of this package."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,9 +19,11 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.server import Doors, Server
+from ottla.server.doors import Doors
+from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+from tests.unit.server.new_server import new_server
 
 BROKER = 4
 SET, DELETE = 0, 1
@@ -33,7 +36,9 @@ async def broker(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[
     tasks, timer = Tasks(), ManualTimer()
     logs = LogManager(directory, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
     await tasks.in_thread(logs.load)
-    server = Server(BrokerSettings(given), logs, Doors(SystemClock(), SeededRng(0), timer, tasks))
+    server = new_server(
+        BrokerSettings(given), logs, Doors(SystemClock(), SeededRng(0), timer, tasks, asyncio.get_running_loop())
+    )
     await server.start()
     try:
         yield server

@@ -1,6 +1,6 @@
 """The controller: takes decisions one after another, makes them durable, then makes them seen.
 
-    request --> decide(newest image) --> records --> store.append --> image, delta --> publisher --> answer
+    request --> decide(newest image) --> records --> store.append --> MetadataLoader.advance --> answer
 
 Requests that wait while the store writes are decided together next and share one append, each on the image the ones
 before it lead to. So a decision always sees every earlier one, and a thousand small requests do not cost a thousand
@@ -8,13 +8,13 @@ disk writes.
 """
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from ottla.metadata.controller.broker_registration import decide_registrations
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
 from ottla.metadata.controller.decision import Decide, Decision, Outcome, unless_validating
 from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType, decide_leader_election
@@ -22,18 +22,14 @@ from ottla.metadata.controller.partition_growth import NewPartitions, decide_par
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.image.delta import MetadataDelta, apply_records, image_from_snapshot, snapshot_records
+from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import ConfigResource, MetadataImage, TopicImage
-from ottla.metadata.publisher import MetadataPublisher
+from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import (
-    BrokerRegisteredRecord,
-    BrokerRemovedRecord,
     ControllerRecord,
     MetadataRecord,
     ProducerIdsRecord,
-    decode_record,
     encode_record,
-    topic_id_text,
 )
 from ottla.metadata.store.interface import (
     FencedError,
@@ -44,7 +40,6 @@ from ottla.metadata.store.interface import (
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
@@ -54,71 +49,53 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NO_EPOCH: Final = -1
+"""The epoch of a broker that is not the controller."""
+
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 """Producer ids a broker takes at a time, as in Kafka: one metadata record for a thousand producers."""
-
-SNAPSHOT_AFTER_RECORDS: Final = 10_000
-"""The log is replaced by a snapshot when it has grown by this many records, and by more than the snapshot has."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
-    """Where clients find this broker. A host of None means: at the address by which each of them came."""
-
-    host: str | None
-    port: int
 
 
 class Controller:
     """The one that decides, on this broker. Belongs to the event loop; its methods may be called concurrently.
 
-    Every method raises ApiError NOT_CONTROLLER when another broker has taken over, and KAFKA_STORAGE_ERROR when the
-    store cannot write.
+    It decides from `take_over` to `resign`. The other methods raise ApiError NOT_CONTROLLER when another broker has
+    taken over, and KAFKA_STORAGE_ERROR when the store cannot write.
     """
 
-    def __init__(self, store: MetadataStore, settings: BrokerSettings, rng: Rng, tasks: Tasks) -> None:
+    def __init__(
+        self, store: MetadataStore, loader: MetadataLoader, settings: BrokerSettings, rng: Rng, tasks: Tasks
+    ) -> None:
         self._store = store
+        self._loader = loader
         self._settings = settings
         self._limits = TopicLimits.from_settings(settings)
         self._rng = rng
         self._tasks = tasks
-        self._epoch = -1
-        self._snapshot_offset = 0
+        self._epoch = NO_EPOCH
         self._waiting: deque[_Waiting] = deque()
         self._is_running = False
-        self.publisher = MetadataPublisher(MetadataImage(""))
-        """The images this broker reads."""
 
     @property
     def image(self) -> MetadataImage:
         """The newest image whose topics have their partitions on this broker."""
-        return self.publisher.image
+        return self._loader.image
 
-    async def start(self, address: BrokerAddress) -> MetadataImage:
-        """Read the metadata, register this broker and become the controller.
+    async def take_over(self, broker_id: int, epoch: int) -> None:
+        """This broker was elected, and its image is loaded: tell the log, and which brokers there are.
 
-        Raises StoreError, and InvalidInputError when the stored metadata is damaged.
+        Raises StoreError.
         """
-        node_id, rack = self._settings.node_id, self._settings.text("broker.rack")
-        cluster_id = await self._store.open(topic_id_text(self._rng.uuid()))
-        registration = json.dumps({"host": address.host, "port": address.port, "rack": rack}).encode()
-        session = await self._store.register_broker(node_id, registration)
-        self._epoch = await self._store.elect(session)
-        image = await self._read(cluster_id)
-        live = await self._store.live_brokers()
-        records: list[MetadataRecord] = [ControllerRecord(node_id, self._epoch)]
-        records.extend(BrokerRemovedRecord(broker_id) for broker_id in image.brokers if broker_id not in live)
-        records.append(BrokerRegisteredRecord(node_id, session.broker_epoch, address.host, address.port, rack))
-        await self._append(records, image.end_offset)
-        image, _ = apply_records(image, records)
-        self.publisher.image = image
-        await self._compact(image)
-        return image
+        self._epoch = epoch
+        records: list[MetadataRecord] = [ControllerRecord(broker_id, epoch)]
+        records += decide_registrations(self.image, await self._store.live_brokers())
+        await self._append(records)
+        await self._loader.advance(records)
+        await self._loader.compact(epoch)
 
-    async def close(self) -> None:
-        """End the session. Waiting requests are told that this broker is no longer the controller."""
-        self._epoch = -1
-        await self._store.close()
+    def resign(self) -> None:
+        """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
+        self._epoch = NO_EPOCH
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -191,8 +168,7 @@ class Controller:
                 self._waiting.popleft().fail(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller failed"))
 
     async def _decide_batch(self, batch: "list[_Waiting]") -> None:
-        image = before = self.publisher.image
-        delta = MetadataDelta(before)
+        image = self.image
         records: list[MetadataRecord] = []
         decided: list[tuple[_Waiting, Any]] = []
         for waiting in batch:
@@ -204,13 +180,12 @@ class Controller:
             decided.append((waiting, decision.result))
             if decision.records:
                 records.extend(decision.records)
-                image, delta = apply_records(image, decision.records)
+                if waiting is not batch[-1]:
+                    image, _ = apply_records(image, decision.records)
         try:
             if records:
-                await self._append(records, before.end_offset)
-                if len(batch) > 1:
-                    image, delta = apply_records(before, records)
-                await self.publisher.publish(image, delta)
+                await self._append(records)
+                await self._loader.advance(records)
         except StoreError as error:
             failure = self._refused(error)
             for waiting, _ in decided:
@@ -222,38 +197,23 @@ class Controller:
             raise
         for waiting, result in decided:
             waiting.succeed(result)
-        await self._compact(image)
+        await self._loader.compact(self._epoch)
 
-    @staticmethod
-    def _refused(error: StoreError) -> ApiError:
+    def _refused(self, error: StoreError) -> ApiError:
         logger.error("the metadata could not be changed: %s", error)
         if isinstance(error, FencedError | StaleOffsetError | SessionExpiredError):
             return ApiError(ErrorCode.NOT_CONTROLLER, f"this broker is not the controller: {error}")
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be written: {error}")
 
-    async def _append(self, records: Sequence[MetadataRecord], expected_end_offset: int) -> None:
-        encoded = [encode_record(record) for record in records]
-        await self._store.append(encoded, controller_epoch=self._epoch, expected_end_offset=expected_end_offset)
-
-    async def _read(self, cluster_id: str) -> MetadataImage:
-        stored = await self._store.read(-1)
-        snapshot = map(decode_record, stored.snapshot or ())
-        image = image_from_snapshot(cluster_id, snapshot, stored.start_offset)
-        self._snapshot_offset = stored.start_offset
-        image, _ = apply_records(image, map(decode_record, stored.records))
-        return image
-
-    async def _compact(self, image: MetadataImage) -> None:
-        """Replace a long log by a snapshot; a failure leaves the log, which is as good."""
-        grown = image.end_offset - self._snapshot_offset
-        if grown <= max(SNAPSHOT_AFTER_RECORDS, len(image.topics_by_id)):
-            return
-        encoded = await self._tasks.in_thread(lambda: list(map(encode_record, snapshot_records(image))))
-        try:
-            await self._store.write_snapshot(encoded, controller_epoch=self._epoch, end_offset=image.end_offset)
-        except StoreError as error:
-            logger.warning("the metadata log could not be compacted: %s", error)
-        self._snapshot_offset = image.end_offset
+    async def _append(self, records: Sequence[MetadataRecord]) -> None:
+        """Append what was decided on the newest image: the store refuses it if the log went on since."""
+        if self._epoch == NO_EPOCH:
+            raise FencedError("it resigned, or never was")
+        await self._store.append(
+            [encode_record(record) for record in records],
+            controller_epoch=self._epoch,
+            expected_end_offset=self.image.end_offset,
+        )
 
 
 class _Waiting:

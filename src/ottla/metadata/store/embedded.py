@@ -20,6 +20,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from ottla.metadata.store.interface import (
     FencedError,
+    LiveBroker,
     Session,
     SessionExpiredError,
     StaleOffsetError,
@@ -74,8 +75,8 @@ class EmbeddedStore:
         self._session = await self._call(self._register_broker, broker_id, registration)
         return self._session
 
-    async def live_brokers(self) -> dict[int, bytes]:
-        """The registrations of all sessions."""
+    async def live_brokers(self) -> list[LiveBroker]:
+        """All sessions, by broker id."""
         return await self._call(self._live_brokers)
 
     async def elect(self, session: Session) -> int:
@@ -150,9 +151,9 @@ class EmbeddedStore:
             cursor.execute("REPLACE INTO session VALUES (?, ?, ?)", (broker_id, broker_epoch, registration))
         return Session(broker_id, broker_epoch)
 
-    def _live_brokers(self) -> dict[int, bytes]:
-        rows = self._open_connection.execute("SELECT broker_id, registration FROM session ORDER BY broker_id")
-        return dict(rows.fetchall())
+    def _live_brokers(self) -> list[LiveBroker]:
+        rows = self._open_connection.execute("SELECT broker_id, broker_epoch, registration FROM session ORDER BY 1")
+        return [LiveBroker(*row) for row in rows]
 
     def _elect(self, session: Session) -> int:
         with self._transaction() as cursor:

@@ -39,6 +39,15 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A session that has not ended, with what its broker said of itself."""
+
+    broker_id: int
+    broker_epoch: int
+    registration: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRecords:
     """A part of the log: a snapshot, when there is one and it was asked from before it, then records to the end.
 
@@ -62,8 +71,8 @@ class MetadataStore(Protocol):
         """Begin a session. An older session of the same id ends: whoever holds it gets SessionExpiredError."""
         ...
 
-    async def live_brokers(self) -> dict[int, bytes]:
-        """The registrations of all sessions that have not ended."""
+    async def live_brokers(self) -> list[LiveBroker]:
+        """All sessions that have not ended, by broker id."""
         ...
 
     async def elect(self, session: Session) -> int:

@@ -1,0 +1,71 @@
+"""Metadata loading: from the metadata log to the image that this broker acts by.
+
+    store --- snapshot, records ---> load() ----+
+    controller --- appended records ---> advance() ---> image, delta ---> subscribers ---> shown to everybody
+    store <--- snapshot --- compact()
+
+Every broker loads; only the controller decides. A broker that is not the controller hears of new records from the store
+(`MetadataStore.watch`) and advances by them in the same way.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.metadata.image.delta import apply_records, image_from_snapshot, snapshot_records
+from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.publisher import MetadataPublisher
+from ottla.metadata.records import MetadataRecord, decode_record, encode_record
+from ottla.metadata.store.interface import MetadataStore, StoreError
+from ottla.runtime.tasks import Tasks
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT_AFTER_RECORDS: Final = 10_000
+"""The log is replaced by a snapshot when it has grown by this many records, and by more than the snapshot has."""
+
+
+class MetadataLoader:
+    """Keeps the image of one broker. Belongs to the event loop; one call of its methods at a time."""
+
+    def __init__(self, store: MetadataStore, tasks: Tasks) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._snapshot_offset = 0
+        self.publisher = MetadataPublisher(MetadataImage(""))
+        """Who acts on each image, and the newest one they are done with."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image whose topics have their partitions on this broker."""
+        return self.publisher.image
+
+    async def load(self, cluster_id: str) -> MetadataImage:
+        """Read the whole log, before anybody subscribes.
+
+        Raises StoreError, and InvalidInputError when the stored metadata is damaged.
+        """
+        stored = await self._store.read(-1)
+        image = image_from_snapshot(cluster_id, map(decode_record, stored.snapshot or ()), stored.start_offset)
+        self._snapshot_offset = stored.start_offset
+        image, _ = apply_records(image, map(decode_record, stored.records))
+        self.publisher.image = image
+        return image
+
+    async def advance(self, records: Sequence[MetadataRecord]) -> MetadataImage:
+        """Act on the records that follow the image, which are durable; when this returns, everybody sees them."""
+        image, delta = apply_records(self.image, records)
+        await self.publisher.publish(image, delta)
+        return image
+
+    async def compact(self, controller_epoch: int) -> None:
+        """Replace a long log by a snapshot; a failure leaves the log, which is as good. For the controller alone."""
+        image = self.image
+        if image.end_offset - self._snapshot_offset <= max(SNAPSHOT_AFTER_RECORDS, len(image.topics_by_id)):
+            return
+        encoded = await self._tasks.in_thread(lambda: list(map(encode_record, snapshot_records(image))))
+        try:
+            await self._store.write_snapshot(encoded, controller_epoch=controller_epoch, end_offset=image.end_offset)
+        except StoreError as error:
+            logger.warning("the metadata log could not be compacted: %s", error)
+        self._snapshot_offset = image.end_offset
