@@ -1,5 +1,6 @@
 """Everything a broker can do, in one place for its doors."""
 
+from ottla.broker.access import Authorizer
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.log_directories import LogDirectoryService
@@ -27,6 +28,8 @@ class Broker:
     rng: Rng
     timer: Timer
     tasks: Tasks
+    authorizer: Authorizer
+    """Says who may do what; the services ask it."""
     replicas: ReplicaManager
     produce_deadlines: Deadlines
     fetch_purgatory: Purgatory

@@ -5,6 +5,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 
 import logging
 
+from ottla.broker.access import ALLOW_ALL
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
@@ -91,6 +92,7 @@ class Server:
             rng=doors.rng,
             timer=doors.timer,
             tasks=doors.tasks,
+            authorizer=ALLOW_ALL,
             replicas=self._replicas,
             produce_deadlines=Deadlines(doors.clock, doors.timer),
             fetch_purgatory=self._fetch_purgatory,

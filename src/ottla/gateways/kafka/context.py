@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.kafka.gateway import KafkaConnection
     from ottla.groups.coordinator import GroupCoordinator
+    from ottla.model.principal import Principal
     from ottla.network.connection import Connection, ResponseSlot
     from ottla.network.receive_buffer import ReceiveBuffer
 
@@ -50,6 +51,11 @@ class RequestContext:
     def connection(self) -> Connection:
         """The connection the request came by: its peer and the address by which the peer reached us."""
         return self.kafka_connection.connection
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.kafka_connection.principal
 
     @property
     def broker(self) -> Broker:

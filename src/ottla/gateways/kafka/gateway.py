@@ -13,6 +13,7 @@ from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.model.principal import ANONYMOUS
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
@@ -66,11 +67,13 @@ class KafkaConnection:
     one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "waiting_fetches")
+    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "principal", "waiting_fetches")
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
         self.connection = connection
+        self.principal = ANONYMOUS
+        """Who the client is, as far as it has proved it."""
         self._held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
         self._is_closed = False

@@ -1,0 +1,18 @@
+"""Who asks: what authentication found out about a client, whichever door it came by."""
+
+from typing import Final, NamedTuple
+
+
+class Principal(NamedTuple):
+    """A name of a type; the type is `User` for everybody whom Kafka's own authentication knows."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        """As in Kafka's ACLs: `User:alice`."""
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""Whoever came by a listener that authenticates nobody."""
