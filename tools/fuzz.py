@@ -21,9 +21,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fuzz import seed_files
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/fuzz"
-SEEDS = ROOT / "tests/fuzz/seeds"
+SEEDS = BUILD / "seeds"
+"""The inputs of tests/fuzz/seeds as files, while a run lasts."""
 DEFAULT_SECONDS = 120
 HOST = re.compile(r"^host: (?P<triple>\S+)$", re.MULTILINE)
 STATISTICS = re.compile(r"#(?P<runs>\d+)\s+\w+\s+cov: (?P<coverage>\d+) ft: \d+ corp: (?P<inputs>\d+)")
@@ -125,6 +128,7 @@ def run(target: str, seconds: int, kernel: Path | None) -> Outcome:
     corpus, found, log = BUILD / "corpus" / target, BUILD / "found" / target, BUILD / f"{target}.log"
     corpus.mkdir(parents=True, exist_ok=True)
     found.mkdir(parents=True, exist_ok=True)
+    seed_files.unpack(target, SEEDS / target)
     known = set(found.iterdir())
     command, environment = command_of(target, kernel)
     options = [f"-max_total_time={seconds}", "-len_control=20", "-print_final_stats=1", f"-artifact_prefix={found}/"]
@@ -152,8 +156,16 @@ def replay(target: str, path: Path, kernel: Path | None) -> int:
 def keep(target: str, kernel: Path | None) -> None:
     """Take the inputs that reach code that no seed reaches, as few and as small as libFuzzer can, into the seeds."""
     command, environment = command_of(target, kernel)
+    seeds = seed_files.read(target)
     merge = [*command, "-merge=1", *limits(target), SEEDS / target, BUILD / "corpus" / target]
     subprocess.run(merge, cwd=ROOT, env=environment, check=True, capture_output=True)
+    number = 0
+    for path in sorted((SEEDS / target).iterdir()):
+        if path.name not in seeds:
+            while f"kept-{number:03}" in seeds:
+                number += 1
+            seeds[f"kept-{number:03}"] = path.read_bytes()
+    seed_files.write(target, seeds)
 
 
 def main() -> int:

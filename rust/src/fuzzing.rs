@@ -3,7 +3,7 @@
 //! A target takes bytes, does with them what the kernel does with a stranger's bytes, and panics when something that is
 //! promised does not hold: a panic in the kernel, a length that leaves the buffer, more memory than the bytes have
 //! earned, two readers that disagree, or bytes that come back changed. The first byte says how the rest is used, so that
-//! checksums and lengths do not keep the fuzzer out. Seeds are in `tests/fuzz/seeds`, one folder a target.
+//! checksums and lengths do not keep the fuzzer out. Seeds are in `tests/fuzz/seeds`, one file a target.
 
 pub mod allocation;
 mod batch;
@@ -46,14 +46,38 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    /// The bytes of one line of a file of seeds, as `tests/fuzz/seed_files.py` writes them.
+    fn unescaped(line: &str) -> Vec<u8> {
+        let text = line
+            .split_once(' ')
+            .map_or("", |(_name, text)| text)
+            .as_bytes();
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            let (byte, length) = match &text[at..] {
+                [b'\\', b'x', ..] => {
+                    let digits = std::str::from_utf8(&text[at + 2..at + 4]).unwrap();
+                    (u8::from_str_radix(digits, 16).unwrap(), 4)
+                }
+                [b'\\', ..] => (b'\\', 2),
+                other => (other[0], 1),
+            };
+            bytes.push(byte);
+            at += length;
+        }
+        bytes
+    }
+
     #[test]
     fn every_seed_holds() {
+        assert_eq!(unescaped(r"name a \\ \x00\xff"), b"a \\ \x00\xff");
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz/seeds");
         for (name, target) in TARGETS {
-            let files: Vec<_> = fs::read_dir(seeds.join(name)).unwrap().collect();
-            assert!(!files.is_empty(), "{name} has no seeds");
-            for file in files {
-                target(&fs::read(file.unwrap().path()).unwrap());
+            let lines = fs::read_to_string(seeds.join(name).with_extension("txt")).unwrap();
+            assert!(!lines.is_empty(), "{name} has no seeds");
+            for line in lines.lines() {
+                target(&unescaped(line));
             }
         }
     }

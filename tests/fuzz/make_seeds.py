@@ -1,12 +1,11 @@
 """Makes the seeds the fuzzers start from: real batches and messages, small files, and what should be near a fault.
 
-python -m tests.fuzz.make_seeds        writes tests/fuzz/seeds/TARGET/NAME
+python -m tests.fuzz.make_seeds        writes them into tests/fuzz/seeds, beside those that were found
 """
 
 import importlib
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
 from ottla.gateways.kafka.apis import APIS
@@ -22,6 +21,7 @@ from ottla.storage.offset_checkpoint import format_checkpoint
 from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState
+from tests.fuzz import seed_files
 from tests.fuzz.targets.messages import MESSAGES, id_of
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
 from tests.fuzz.targets.small_files import BASE_OFFSET
@@ -29,7 +29,6 @@ from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
 from tests.unit.protocol import reference_codec
 from tests.unit.protocol.message_strategy import table_of
 
-SEEDS = Path(__file__).parent / "seeds"
 NOW_MS = 1_700_000_000_000
 Seeds = Iterator[tuple[str, bytes]]
 
@@ -89,6 +88,7 @@ def codec() -> Seeds:
     for each in CODECS:
         yield f"of-others-{each}", bytes([each, 0x01, 0x00]) + pack(each, text)
         yield f"to-compress-{each}", bytes([each | 8, 0, 0]) + text
+    for each in CODECS[1:]:
         yield f"bomb-{each}", bytes([each, 0x00, 0x10]) + pack(each, bytes(40_000))
     yield "gzip-members", b"\x01\x01\x00" + pack(1, b"one") + pack(1, b"two")
     yield "lz4-frames", b"\x03\x01\x00" + pack(3, b"one") + pack(3, b"two")
@@ -267,8 +267,9 @@ def cli_text() -> Seeds:
         b"2024-01-02T03:04:05.678+01:00",
         b"log.dirs=/x\nnum.partitions=3",
     )
-    for index, text in enumerate(texts):
-        yield str(index), bytes([index]) + text
+    names = ("json", "lines", "format", "listeners", "endpoint", "address", "position", "settings")
+    for index, (name, text) in enumerate(zip(names, texts, strict=True)):
+        yield name, bytes([index]) + text
 
 
 def log_dump() -> Seeds:
@@ -324,11 +325,10 @@ TARGETS = {
 
 def main() -> None:
     """Write them all."""
+    known = seed_files.targets()
     for target, seeds in TARGETS.items():
-        directory = SEEDS / target
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, data in seeds():
-            (directory / name).write_bytes(data)
+        kept = seed_files.read(target) if target in known else {}
+        seed_files.write(target, kept | dict(seeds()))
 
 
 if __name__ == "__main__":
