@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
 from ottla.gateways.kafka.apis import APIS
-from ottla.groups.committed_offset import CommittedOffset
 from ottla.groups.record_format import encode
-from ottla.groups.records import GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
+from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import assign_offsets, build_batch
 from ottla.protocol.message import Message

@@ -142,6 +142,9 @@ class ShardRunner:
         self.step(lambda shard, now_ms: shard.handle_timer(now_ms, key))
 
     def _on_append_failure(self, ack: AppendAck) -> None:
+        if not self.partition.is_leader:
+            self.close()
+            return
         self._throttled.warning(
             "an append to %s failed (%s: %s); it is loaded again",
             self.partition.topic_partition,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from ottla.coordination.outcome import Answer
-from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.records import CommittedOffset
 from ottla.model.error_code import ErrorCode
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from ottla.groups.answers import JoinAnswer, JoinedMember
 from ottla.groups.group_state import TRANSITIONS, GroupState
-from ottla.groups.member import Member, MemberProtocol
-from ottla.groups.member_roster import MemberRoster
+from ottla.groups.members import GroupMembers, Member, MemberProtocol
 from ottla.groups.records import GroupSnapshot, MemberSnapshot
 from ottla.groups.subscription import subscribed_topics
 from ottla.model.error_code import ErrorCode
@@ -48,7 +47,7 @@ class ClassicGroup:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members = MemberRoster()
+        self.members = GroupMembers()
         self.pending_sync: dict[str, None] = {}
         self.topics: frozenset[str] | None = None
         self.is_recorded = False

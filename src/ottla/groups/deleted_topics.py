@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from ottla.coordination.outcome import Answer
-from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.records import CommittedOffset
 from ottla.model.error_code import ErrorCode
 
 SWEEP_DELAY_MS_MIN: Final = 1_000

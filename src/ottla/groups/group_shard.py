@@ -3,18 +3,7 @@
 from collections.abc import Collection, Hashable, Iterator
 
 from ottla.coordination.outcome import Answer, Outcome, Waiter
-from ottla.groups import (
-    group_config,
-    inspection,
-    joining,
-    leaving,
-    offset_commit,
-    offset_deletion,
-    rebalance,
-    record_format,
-    sessions,
-    syncing,
-)
+from ottla.groups import group_config, inspection, joining, membership, offsets, record_format
 from ottla.groups.answers import (
     CommitAnswer,
     DeleteGroupAnswer,
@@ -27,16 +16,14 @@ from ottla.groups.answers import (
     SyncAnswer,
 )
 from ottla.groups.classic_group import ClassicGroup
-from ottla.groups.committed_offset import CommittedOffset
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.offset_sweep import OffsetSweep
-from ottla.groups.records import GroupRecord, OffsetRecord, Record
+from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
-from ottla.groups.step import Step
-from ottla.groups.timers import JoinTimer, OffsetExpiryTimer, OffsetSweepTimer, SessionTimer, SyncTimer
+from ottla.groups.step import JoinTimer, OffsetExpiryTimer, OffsetSweepTimer, SessionTimer, Step, SyncTimer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
@@ -114,9 +101,9 @@ class GroupShard:
         step = self._step(now_ms)
         for group in self._groups.values():
             for member in group.members:
-                sessions.extend(step, group, member)
+                joining.extend_session(step, group, member)
             if len(group.members) > self._config.max_size:
-                rebalance.begin(step, group, f"it is larger than group.max.size={self._config.max_size}")
+                joining.prepare_rebalance(step, group, f"it is larger than group.max.size={self._config.max_size}")
         step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
         self._sweep.begin_all(step)
         return step.outcome
@@ -149,11 +136,11 @@ class GroupShard:
         if group is None:
             return step.outcome
         if isinstance(key, SessionTimer):
-            sessions.expire(step, group, key.member_id)
+            membership.on_session_timer(step, group, key.member_id)
         elif isinstance(key, JoinTimer):
-            rebalance.on_join_timer(step, group)
+            joining.on_join_timer(step, group)
         else:
-            rebalance.on_sync_timer(step, group)
+            joining.on_sync_timer(step, group)
         self._forget_if_blank(group)
         return step.outcome
 
@@ -181,7 +168,7 @@ class GroupShard:
         if group is None:
             step.answer(waiter, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            syncing.sync(step, group, request, waiter)
+            membership.sync(step, group, request, waiter)
         return step.outcome
 
     def handle_heartbeat(self, now_ms: int, request: Heartbeat, waiter: Waiter) -> Outcome:
@@ -191,7 +178,7 @@ class GroupShard:
         if group is None:
             step.answer(waiter, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            step.answer(waiter, sessions.heartbeat(step, group, request))
+            step.answer(waiter, membership.heartbeat(step, group, request))
         return step.outcome
 
     def handle_leave(self, now_ms: int, request: Leave, waiter: Waiter) -> Outcome:
@@ -203,7 +190,7 @@ class GroupShard:
             members = tuple(LeftMember(each.member_id, each.instance_id, unknown) for each in request.members)
             step.answer(waiter, LeaveAnswer(members=members))
         else:
-            step.answer(waiter, leaving.leave(step, group, request))
+            step.answer(waiter, membership.leave(step, group, request))
             self._forget_if_blank(group)
         return step.outcome
 
@@ -216,22 +203,22 @@ class GroupShard:
         if group is None and not self._has_room:
             step.answer(waiter, CommitAnswer(ErrorCode.POLICY_VIOLATION))
         else:
-            step.answer(waiter, offset_commit.commit_offsets(step, group, request, self._deleted_topics.id_of))
+            step.answer(waiter, offsets.commit_offsets(step, group, request, self._deleted_topics.id_of))
         return step.outcome
 
     def handle_fetch(self, now_ms: int, request: FetchOffsets, waiter: Waiter) -> Outcome:
         """OffsetFetch. A group that does not exist has no offsets, nor has any in a topic that is gone."""
         step = self._step(now_ms)
-        offsets: dict[TopicPartition, CommittedOffset | None]
+        found: dict[TopicPartition, CommittedOffset | None]
         if request.partitions is None:
-            offsets = {
+            found = {
                 partition: committed
                 for partition, committed in self._offsets.of_group(request.group_id).items()
                 if not self._deleted_topics.owned(partition.topic, committed)
             }
         else:
-            offsets = {each: self._offset(request.group_id, each) for each in request.partitions}
-        step.answer(waiter, FetchAnswer(offsets=offsets))
+            found = {each: self._offset(request.group_id, each) for each in request.partitions}
+        step.answer(waiter, FetchAnswer(offsets=found))
         return step.outcome
 
     def handle_delete_offsets(self, now_ms: int, request: DeleteOffsets, waiter: Waiter) -> Outcome:
@@ -241,7 +228,7 @@ class GroupShard:
         if group is None:
             step.answer(waiter, DeleteOffsetsAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
         else:
-            step.answer(waiter, offset_deletion.delete_offsets(step, group, self._offsets, request))
+            step.answer(waiter, offsets.delete_offsets(step, group, self._offsets, request))
         return step.outcome
 
     def handle_topics_deleted(self, now_ms: int, topics: Collection[str]) -> Outcome:
@@ -267,7 +254,7 @@ class GroupShard:
         elif group.state is not GroupState.EMPTY:
             step.answer(waiter, DeleteGroupAnswer(ErrorCode.NON_EMPTY_GROUP))
         else:
-            offset_deletion.delete_group(step, group, self._offsets)
+            offsets.delete_group(step, group, self._offsets)
             step.answer(waiter, DeleteGroupAnswer())
         return step.outcome
 
@@ -287,7 +274,7 @@ class GroupShard:
 
     def _expire_offsets(self, step: Step) -> None:
         for group in tuple(self._groups.values()):
-            nothing_left = offset_deletion.expire_offsets(step, group, self._offsets)
+            nothing_left = offsets.expire_offsets(step, group, self._offsets)
             if nothing_left and group.state is GroupState.EMPTY and not group.members.pending:
                 step.outcome.write(GroupRecord(group.group_id, None))
         step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)

@@ -8,7 +8,7 @@ The second index makes what a deleted topic leaves behind as cheap to find as th
 
 from collections.abc import Mapping
 
-from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.records import CommittedOffset
 from ottla.model.topic_partition import TopicPartition
 
 _NO_TOPICS: dict[str, dict[int, CommittedOffset]] = {}

@@ -13,8 +13,7 @@ from ottla.coordination.outcome import Answer, Waiter
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.records import OffsetRecord
-from ottla.groups.step import Step
-from ottla.groups.timers import OffsetSweepTimer
+from ottla.groups.step import OffsetSweepTimer, Step
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 

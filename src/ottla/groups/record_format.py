@@ -10,8 +10,7 @@ A tombstone has the key alone. Keys of type 0 are offsets that brokers before 0.
 from functools import lru_cache
 from uuid import UUID
 
-from ottla.groups.committed_offset import CommittedOffset
-from ottla.groups.records import GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord, Record
+from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord, Record
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.coordinator_record import decode_key, decode_value, encode_key, encode_value, record_type
 from ottla.protocol.coordinator_records.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from ottla.groups.member import MemberProtocol
+from ottla.groups.members import MemberProtocol
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 

@@ -36,7 +36,7 @@ from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer,
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
-from ottla.groups.member import MemberProtocol
+from ottla.groups.members import MemberProtocol
 from ottla.groups.records import GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import (
     CommitOffsets,

@@ -10,7 +10,7 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.deleted_topics import SWEEP_DELAY_MS_MIN
 from ottla.groups.group_config import GROUP_ID_BYTES_MAX, PROTOCOLS_PER_MEMBER_MAX, GroupConfig
 from ottla.groups.group_shard import GroupShard
-from ottla.groups.member import MemberProtocol
+from ottla.groups.members import MemberProtocol
 from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
 from ottla.groups.requests import (
     CommitOffsets,

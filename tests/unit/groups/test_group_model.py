@@ -15,7 +15,7 @@ from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
-from ottla.groups.member import MemberProtocol
+from ottla.groups.members import MemberProtocol
 from ottla.groups.records import GroupRecord
 from ottla.groups.requests import CommitOffsets, Heartbeat, Join, Leave, LeavingMember, OffsetToCommit, Sync
 from ottla.model.error_code import ErrorCode

@@ -7,15 +7,14 @@ import pytest
 from ottla.coordination.outcome import Outcome
 from ottla.groups import group_config
 from ottla.groups.answers import CommitAnswer, JoinAnswer, SyncAnswer
-from ottla.groups.committed_offset import CommittedOffset
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
-from ottla.groups.member import MemberProtocol
-from ottla.groups.records import GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
+from ottla.groups.members import MemberProtocol
+from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.groups.requests import CommitOffsets, Join, OffsetToCommit, Sync
-from ottla.groups.timers import JoinTimer, OffsetExpiryTimer, SessionTimer
+from ottla.groups.step import JoinTimer, OffsetExpiryTimer, SessionTimer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from tests.unit.groups.topics import Topics

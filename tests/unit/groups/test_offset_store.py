@@ -1,5 +1,5 @@
-from ottla.groups.committed_offset import CommittedOffset
 from ottla.groups.offset_store import OffsetStore
+from ottla.groups.records import CommittedOffset
 from ottla.model.topic_partition import TopicPartition
 
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)

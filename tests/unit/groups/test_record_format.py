@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.committed_offset import CommittedOffset
 from ottla.groups.record_format import decode, encode
-from ottla.groups.records import GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
+from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 

@@ -12,7 +12,7 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gather import Gather
 from ottla.groups.answers import FetchAnswer
-from ottla.groups.committed_offset import CommittedOffset
+from ottla.groups.records import CommittedOffset
 from ottla.groups.requests import FetchOffsets
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.groups.answers import JoinAnswer
-from ottla.groups.member import MemberProtocol
+from ottla.groups.members import MemberProtocol
 from ottla.groups.requests import Join
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.member import Member, MemberProtocol
-from ottla.groups.member_roster import MemberRoster
+from ottla.groups.members import GroupMembers, Member, MemberProtocol
 
 
 def member(member_id: str, *protocols: str, instance_id: str | None = None, rebalance_ms: int = 1_000) -> Member:
@@ -15,7 +14,7 @@ def offers(*names: str) -> tuple[MemberProtocol, ...]:
 
 
 def test_everybody_has_joined_when_all_wait_and_no_id_is_pending():
-    roster = MemberRoster()
+    roster = GroupMembers()
     a, b = member("a"), member("b")
     roster.add(a)
     roster.add(b)
@@ -30,7 +29,7 @@ def test_everybody_has_joined_when_all_wait_and_no_id_is_pending():
 
 
 def test_a_parked_request_that_is_replaced_is_handed_back():
-    roster, first, second = MemberRoster(), lambda answer: None, lambda answer: None
+    roster, first, second = GroupMembers(), lambda answer: None, lambda answer: None
     a = member("a")
     roster.add(a)
     assert roster.park_join(a, first) is None
@@ -42,7 +41,7 @@ def test_a_parked_request_that_is_replaced_is_handed_back():
 
 
 def test_a_member_that_leaves_takes_its_parked_request_out_of_the_count():
-    roster = MemberRoster()
+    roster = GroupMembers()
     a = member("a")
     roster.add(a)
     roster.park_join(a, lambda answer: None)
@@ -52,7 +51,7 @@ def test_a_member_that_leaves_takes_its_parked_request_out_of_the_count():
 
 
 def test_a_pending_id_that_joins_is_pending_no_longer():
-    roster = MemberRoster()
+    roster = GroupMembers()
     roster.add_pending("a")
     assert roster.is_pending("a")
     roster.add(member("a"))
@@ -60,7 +59,7 @@ def test_a_pending_id_that_joins_is_pending_no_longer():
 
 
 def test_static_members_are_found_by_their_instance_until_they_leave():
-    roster = MemberRoster()
+    roster = GroupMembers()
     roster.add(member("a", instance_id="i"))
     assert roster.static_member_id("i") == "a"
     roster.remove("a")
@@ -68,7 +67,7 @@ def test_static_members_are_found_by_their_instance_until_they_leave():
 
 
 def test_the_protocol_most_members_prefer_is_chosen_among_those_all_offer():
-    roster = MemberRoster()
+    roster = GroupMembers()
     roster.add(member("a", "mine", "range", "sticky"))
     roster.add(member("b", "sticky", "range"))
     roster.add(member("c", "sticky", "range"))
@@ -78,18 +77,18 @@ def test_the_protocol_most_members_prefer_is_chosen_among_those_all_offer():
 
 
 def test_a_member_that_offers_a_protocol_twice_counts_once():
-    roster = MemberRoster()
+    roster = GroupMembers()
     roster.add(member("a", "range", "range"))
     roster.add(member("b", "sticky"))
     assert not roster.supports_any(offers("range"))
 
 
 def test_an_empty_group_supports_anything():
-    assert MemberRoster().supports_any(offers("range"))
+    assert GroupMembers().supports_any(offers("range"))
 
 
 def test_a_rebalance_waits_as_long_as_the_most_patient_member_asks():
-    roster = MemberRoster()
+    roster = GroupMembers()
     assert roster.rebalance_timeout_ms() == 0
     roster.add(member("a", rebalance_ms=5_000))
     roster.add(member("b", rebalance_ms=9_000))
@@ -98,7 +97,7 @@ def test_a_rebalance_waits_as_long_as_the_most_patient_member_asks():
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.sampled_from("xyz"), min_size=1)), max_size=30))
 def test_what_all_members_offer_is_what_counting_says(changes: list[tuple[str, set[str]]]):
-    roster = MemberRoster()
+    roster = GroupMembers()
     offered: dict[str, set[str]] = {}
     for member_id, names in changes:
         if offered.get(member_id) == names:

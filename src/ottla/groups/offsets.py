@@ -1,0 +1,140 @@
+"""Committed offsets: who may commit, and how offsets go again.
+
+They go by request, with their group, or because nobody used them; with their topic: `OffsetSweep`.
+
+Retention (KIP-211): the offsets of a group with members are kept as long as it is subscribed to their topic. Those of
+an empty group go when it has been empty for `offsets.retention.minutes`, those of a simple consumer that long after
+they were committed. A client of an old version may have given an offset a retention of its own.
+"""
+
+from ottla.groups import joining
+from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer
+from ottla.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from ottla.groups.deleted_topics import TopicIdOf
+from ottla.groups.group_state import GroupState
+from ottla.groups.offset_store import OffsetStore
+from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord
+from ottla.groups.requests import CommitOffsets, DeleteOffsets, OffsetToCommit
+from ottla.groups.step import Step
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
+
+METADATA_BYTES_MAX = 32_767
+"""The record stores the length of the metadata in an int16, whatever `offset.metadata.max.bytes` allows."""
+
+
+def commit_offsets(
+    step: Step, group: ClassicGroup | None, request: CommitOffsets, topic_id_of: TopicIdOf
+) -> CommitAnswer:
+    """Store the offsets, each for itself; a group that does not exist is made, with no members."""
+    error = _check_missing(request) if group is None else check_commit(group, request)
+    if error is not ErrorCode.NONE:
+        return CommitAnswer(error)
+    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        joining.extend_session(step, group, group.members[request.member_id])
+    refused = {}
+    for offset in request.offsets:
+        partition = TopicPartition(offset.topic, offset.partition)
+        if offset.topic_id != topic_id_of(offset.topic):
+            # Deleted since the request was read: what is stored now would be the next topic's of that name.
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif _metadata_is_too_large(offset.metadata, step.config.offset_metadata_max_bytes):
+            refused[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            step.outcome.write(OffsetRecord(request.group_id, partition, _committed(step, request, offset)))
+    return CommitAnswer(refused=refused)
+
+
+def check_commit(group: ClassicGroup, request: CommitOffsets) -> ErrorCode:
+    """Whether this client may commit now: a member of this generation, or anybody while there are no members."""
+    if request.generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if request.generation_id < 0 and not request.member_id and request.instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member knows the generation but not its assignment: let it hear of that first.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _check_missing(request: CommitOffsets) -> ErrorCode:
+    if request.generation_id < 0:
+        return ErrorCode.NONE
+    return ErrorCode.GROUP_ID_NOT_FOUND if request.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
+
+
+def _metadata_is_too_large(metadata: str, characters_max: int) -> bool:
+    return len(metadata) > characters_max or len(metadata.encode()) > METADATA_BYTES_MAX
+
+
+def _committed(step: Step, request: CommitOffsets, offset: OffsetToCommit) -> CommittedOffset:
+    return CommittedOffset(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp_ms=step.now_ms,
+        expire_timestamp_ms=None if request.retention_ms is None else step.now_ms + request.retention_ms,
+        topic_id=offset.topic_id,
+    )
+
+
+def delete_offsets(
+    step: Step, group: ClassicGroup, offsets: OffsetStore, request: DeleteOffsets
+) -> DeleteOffsetsAnswer:
+    """Remove offsets of topics the group does not read now."""
+    if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        # What such a group reads is not known, so it may be reading anything.
+        return DeleteOffsetsAnswer(ErrorCode.NON_EMPTY_GROUP)
+    outcome: dict[TopicPartition, ErrorCode] = {}
+    for partition in request.partitions:
+        if group.is_subscribed_to(partition.topic):
+            outcome[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            continue
+        outcome[partition] = ErrorCode.NONE
+        if offsets.get(group.group_id, partition) is not None:
+            step.outcome.write(OffsetRecord(group.group_id, partition, None))
+    return DeleteOffsetsAnswer(partitions=outcome)
+
+
+def delete_group(step: Step, group: ClassicGroup, offsets: OffsetStore) -> None:
+    """Remove an empty group with all its offsets."""
+    for partition in offsets.of_group(group.group_id):
+        step.outcome.write(OffsetRecord(group.group_id, partition, None))
+    step.outcome.write(GroupRecord(group.group_id, None))
+
+
+def expire_offsets(step: Step, group: ClassicGroup, offsets: OffsetStore) -> bool:
+    """Remove what is past its retention. True when no offset is left, or there was none."""
+    of_group = offsets.of_group(group.group_id)
+    expired = [partition for partition, committed in of_group.items() if _is_expired(step, group, partition, committed)]
+    for partition in expired:
+        step.outcome.write(OffsetRecord(group.group_id, partition, None))
+    return len(expired) == len(of_group)
+
+
+def _is_expired(step: Step, group: ClassicGroup, partition: TopicPartition, committed: CommittedOffset) -> bool:
+    unused_since_ms = _unused_since_ms(group, partition, committed)
+    if unused_since_ms is None:
+        return False
+    if committed.expire_timestamp_ms is not None:
+        return step.now_ms >= committed.expire_timestamp_ms
+    return step.now_ms - unused_since_ms >= step.config.offsets_retention_ms
+
+
+def _unused_since_ms(group: ClassicGroup, partition: TopicPartition, committed: CommittedOffset) -> int | None:
+    """When the retention of an offset began; None while the group may be using it."""
+    if group.protocol_type is None:
+        return committed.commit_timestamp_ms
+    if group.is_subscribed_to(partition.topic):
+        return None
+    if group.state is GroupState.EMPTY:
+        return group.state_since_ms if group.state_since_ms >= 0 else committed.commit_timestamp_ms
+    knows_its_topics = group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.topics is not None
+    if knows_its_topics and group.state is GroupState.STABLE:
+        return committed.commit_timestamp_ms
+    return None
