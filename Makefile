@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 ROWS ?= all
 ROUNDS ?= 2
 FUZZ_SECONDS ?= 120
+RACES_SECONDS ?= 60
+RACES_SEED ?= 1
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test test-fast conformance hostile chaos check fuzz bench bench-parts docs clean
+.PHONY: setup run test test-fast conformance hostile chaos races check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -30,6 +32,9 @@ fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Pyth
 
 chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
 	@$(BIN)/python -m chaos --json build/chaos.json
+
+races: $(STAMP)/test ## Do what people do to one broker at the same time, and check every answer (RACES_SECONDS=3600 RACES_SEED=7 for more)
+	@$(BIN)/python -m races --seconds $(RACES_SECONDS) --seed $(RACES_SEED) --json build/races.json
 
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile

@@ -14,8 +14,8 @@ from kafka.errors import KafkaError
 from chaos.chapter import TOPIC_CONFIG
 from chaos.stage import TroubleOutcome
 from chaos.topics import create_load_topics
-from chaos.worker import PATIENCE_S
 from tests.broker_process import BrokerProcess
+from workload.worker import PATIENCE_S
 
 TOPIC = "flipped"
 BATCHES = 30

@@ -19,8 +19,8 @@ from chaos.moments import Moment, wait_for
 from chaos.producers import AiokafkaProducer, ConfluentProducer
 from chaos.recorder import Recorder
 from chaos.topics import TopicMaker, create_load_topics
-from chaos.worker import PATIENCE_S, Worker
 from tests.broker_process import BrokerProcess
+from workload.worker import PATIENCE_S, Worker
 
 TOPICS = {"load-confluent": 2, "load-aiokafka": 2}
 PARTITIONS = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]

@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import pairwise
 
 from chaos.history import Delivery, FinalState, History, Outcome, Partition, Send
-from chaos.payload import Payload
+from workload.payload import Payload
 
 
 class Kind(Enum):

@@ -4,8 +4,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, TopicPartition
 
 from chaos.history import FinalState, Partition
-from chaos.payload import read_value
-from chaos.worker import PATIENCE_S
+from workload.payload import read_value
+from workload.worker import PATIENCE_S
 
 
 def read_final_state(bootstrap: str, partitions: list[Partition]) -> FinalState:

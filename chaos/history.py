@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
-from chaos.payload import Payload
+from workload.payload import Payload
 
 Partition = tuple[str, int]
 

@@ -13,9 +13,9 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from chaos.history import Commit, Delivery, Partition
-from chaos.payload import read_value
 from chaos.recorder import Recorder
-from chaos.worker import PATIENCE_S, Worker
+from workload.payload import read_value
+from workload.worker import PATIENCE_S, Worker
 
 COMMIT_EVERY_RECORDS = 20
 POLL_S = 0.05

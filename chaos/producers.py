@@ -8,9 +8,9 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
 
 from chaos.history import Send
-from chaos.payload import Payload, value_of
 from chaos.recorder import Recorder
-from chaos.worker import PATIENCE_S, Worker
+from workload.payload import Payload, value_of
+from workload.worker import PATIENCE_S, Worker
 
 TICK_S = 0.01
 UNACKNOWLEDGED_MAX = 400

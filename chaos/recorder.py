@@ -4,7 +4,7 @@ import time
 from threading import Condition
 
 from chaos.history import Commit, CommittedOffset, Delivery, History, Outcome, Partition, Send, TopicCreation
-from chaos.payload import Payload
+from workload.payload import Payload
 
 
 class Recorder:

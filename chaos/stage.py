@@ -17,8 +17,8 @@ from chaos.members import ConfluentMember, wait_for_members
 from chaos.producers import AiokafkaProducer, ConfluentProducer, LoadProducer
 from chaos.recorder import Recorder
 from chaos.topics import create_load_topics
-from chaos.worker import PATIENCE_S
 from tests.broker_process import BrokerProcess
+from workload.worker import PATIENCE_S
 
 POLL_S = 0.02
 

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.history import Outcome, TopicCreation
 from chaos.recorder import Recorder
-from chaos.worker import PATIENCE_S
+from workload.worker import PATIENCE_S
 
 
 class TopicMaker:

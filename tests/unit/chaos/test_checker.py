@@ -7,7 +7,7 @@ import pytest
 
 from chaos.checker import Kind, check
 from chaos.history import Commit, CommittedOffset, Delivery, FinalState, History, Outcome, Send, TopicCreation
-from chaos.payload import Payload
+from workload.payload import Payload
 
 ORDERS = ("orders", 0)
 GROUP = "billing"

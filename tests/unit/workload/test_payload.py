@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.payload import Payload, read_value, value_of
+from workload.payload import Payload, read_value, value_of
 
 
 @pytest.mark.parametrize("size", [0, 50, 2000])

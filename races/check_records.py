@@ -1,0 +1,121 @@
+"""What was read was sent, there, by the same life of its topic; once, in order, at one offset."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from uuid import UUID
+
+from races.history import Append, History, Life, Read, Seen
+from races.lives import Lives, is_surely_there, where
+from races.violation import Kind, Violation
+from workload.payload import Payload
+
+ABSENT = {3, 6, 100}
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """All attempts to send one record."""
+
+    topic: str
+    partition: int
+    topic_id: UUID | None
+    asked_at: float
+    answered_at: float
+
+
+def sent_records(history: History) -> dict[Payload, _Sent]:
+    """Every record that was given to a broker, or to a library."""
+    found: dict[Payload, _Sent] = {}
+    for append in history.appends:
+        for number in range(append.first_number, append.first_number + append.count):
+            payload = Payload(append.producer, number)
+            known = found.get(payload)
+            if known is None:
+                found[payload] = _Sent(
+                    append.topic, append.partition, append.topic_id, append.asked_at, append.answered_at
+                )
+            else:
+                known.answered_at = max(known.answered_at, append.answered_at)
+    return found
+
+
+def check_presence(history: History, lives: Lives) -> Iterator[Violation]:
+    """A topic answers while it is there, and only then."""
+    seen: list[Seen] = [*history.appends, *history.reads, *history.looks]
+    for each in seen:
+        if not lives.knows(each.topic) or not each.is_answered:
+            continue
+        possible = lives.possible(each)
+        if each.error == 0 and not possible:
+            yield Violation(Kind.GHOST, f"{type(each).__name__.lower()} of {where(each)}", each.asked_at)
+        elif each.error in ABSENT and len(possible) == 1 and is_surely_there(possible[0], each, history.outages):
+            text = f"{type(each).__name__.lower()} of {where(each, possible[0])}: error {each.error}"
+            yield Violation(Kind.VANISHED, text, each.asked_at)
+
+
+def check_contents(history: History, lives: Lives) -> Iterator[Violation]:
+    """Each record that was read is one that can be there."""
+    sent = sent_records(history)
+    for read in history.reads:
+        yield from _check_gaps(read)
+        for offset, payload in read.records:
+            name = f"{where(read)} offset {offset}"
+            if payload is None:
+                yield Violation(Kind.CHANGED, name, read.asked_at)
+                continue
+            record = sent.get(payload)
+            if record is None or (record.topic, record.partition) != (read.topic, read.partition):
+                yield Violation(Kind.INVENTED, f"{name}: {payload}", read.asked_at)
+            elif lives.knows(read.topic) and not _share_a_life(record, read, lives):
+                yield Violation(Kind.INHERITED, f"{name}: {payload}", read.asked_at)
+
+
+def _share_a_life(record: _Sent, read: Read, lives: Lives) -> bool:
+    of_send = lives.overlapping(record.topic, record.asked_at, record.answered_at, record.topic_id)
+    return any(life in of_send for life in lives.possible(read))
+
+
+def _check_gaps(read: Read) -> Iterator[Violation]:
+    if read.fetch_offset < 0 or not read.records:
+        return
+    if read.records[0][0] != read.fetch_offset:
+        text = f"{where(read)}: asked from {read.fetch_offset} on, the first is {read.records[0][0]}"
+        yield Violation(Kind.GAP, text, read.asked_at)
+    for (before, _), (after, _) in pairwise(read.records):
+        if after != before + 1:
+            yield Violation(Kind.GAP, f"{where(read)}: {after} comes after {before}", read.asked_at)
+
+
+def check_places(appends: list[Append], reads: list[Read], life: Life) -> Iterator[Violation]:
+    """One record for each offset, one offset for each record, in order; of one partition in one life."""
+    content: dict[int, Payload] = {}
+    places: dict[Payload, int] = {}
+    for at, offset, payload, name in _placed(appends, reads, life):
+        known = content.setdefault(offset, payload)
+        if known != payload:
+            yield Violation(Kind.CONFLICT, f"{name} offset {offset}: {known} and {payload}", at)
+            continue
+        place = places.setdefault(payload, offset)
+        if place != offset:
+            yield Violation(Kind.DUPLICATED, f"{name}: {payload} at {place} and {offset}", at)
+    newest: dict[str, int] = defaultdict(lambda: -1)
+    for offset, payload in sorted(content.items()):
+        if payload.number < newest[payload.producer]:
+            name = f"{life.topic} (life {life.number}) offset {offset}"
+            text = f"{name}: {payload} comes after number {newest[payload.producer]}"
+            yield Violation(Kind.REORDERED, text, life.create_asked_at)
+        newest[payload.producer] = max(payload.number, newest[payload.producer])
+
+
+def _placed(appends: list[Append], reads: list[Read], life: Life) -> Iterator[tuple[float, int, Payload, str]]:
+    for append in appends:
+        for index in range(append.count):
+            payload = Payload(append.producer, append.first_number + index)
+            yield append.asked_at, append.offset + index, payload, where(append, life)
+    for read in reads:
+        for offset, payload in read.records:
+            if payload is not None:
+                yield read.asked_at, offset, payload, where(read, life)

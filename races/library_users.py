@@ -1,0 +1,415 @@
+"""Producers and consumers of each client library, on topics that come and go under them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from itertools import count
+from random import Random
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AiokafkaPartition
+from aiokafka.errors import KafkaError as AiokafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as KafkaPythonPartition
+from kafka.errors import KafkaError as KafkaPythonError
+
+from ottla.client.consumer import Consumer as OttlaConsumer
+from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.delivery import Delivery
+from ottla.client.errors import ClientError
+from ottla.client.options import ClientOptions
+from ottla.client.producer import Producer as OttlaProducer
+from ottla.model.topic_partition import TopicPartition as OttlaPartition
+from races.history import Append, Read
+from races.stage import KEPT, LIVING, TRIMMED, Stage
+from workload.payload import read_value, value_of
+from workload.worker import Worker
+
+TICK_S = 0.03
+RECORDS_PER_TICK = 3
+UNDECIDED_MAX = 200
+VALUE_BYTES = 150
+PARTITIONS = 2
+"""Every topic has one, most have the second."""
+REQUEST_TIMEOUT_MS = 20_000
+DECIDED_WITHIN_S = 2 * REQUEST_TIMEOUT_MS / 1000
+READ_S = 4.0
+"""How long a consumer reads what it was given before it begins anew."""
+
+
+class LibraryUser(Worker):
+    """One thread with one client after the other."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        super().__init__(name)
+        self.stage = stage
+        self.rng = Random(f"{stage.round_number}/{name}")
+
+
+class LibraryProducer(LibraryUser):
+    """Sends numbered records to topics that are there at the moment, idempotent."""
+
+    def __init__(self, stage: Stage, library: str) -> None:
+        super().__init__(stage, f"{library}-producer")
+        self.library = library
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Under a new name, with numbers from 0 on: what the last client left undecided may come in any order."""
+        self.producer_name = self.stage.name(self.library)
+        self._numbers = count()
+
+    def next_record(self) -> tuple[Append, bytes]:
+        """What to send next."""
+        topic = self.rng.choice(tuple(self.stage.lives) or KEPT)
+        if topic not in LIVING + KEPT + TRIMMED:
+            topic = KEPT[0]
+        number = next(self._numbers)
+        append = self.stage.send(topic, self.rng.randrange(PARTITIONS), self.producer_name, number)
+        return append, value_of(self.producer_name, number, VALUE_BYTES)
+
+    def acknowledged(self, append: Append, offset: int) -> None:
+        """The library says where it lies."""
+        append.offset, append.answered_at = offset, self.stage.now()
+
+    def stalled(self, what: str) -> None:
+        """The library does not come to its end."""
+        self.stage.history.stalls.append(f"{self.name}: {what}")
+
+
+class ConfluentRaceProducer(LibraryProducer):
+    """librdkafka."""
+
+    def run(self) -> None:
+        """Until the round ends."""
+        while not self.is_stopping:
+            producer = Producer(
+                {
+                    "bootstrap.servers": self.stage.bootstrap,
+                    "enable.idempotence": True,
+                    "linger.ms": 1,
+                    "delivery.timeout.ms": REQUEST_TIMEOUT_MS,
+                    "reconnect.backoff.max.ms": 200,
+                    "topic.metadata.refresh.interval.ms": 1000,
+                    "log_level": 0,
+                }
+            )
+            with suppress(KafkaException):  # fatal: the next client begins anew
+                while not self.is_stopping:
+                    if len(producer) < UNDECIDED_MAX:
+                        for _ in range(RECORDS_PER_TICK):
+                            self._produce(producer)
+                    producer.poll(TICK_S)
+            if producer.flush(DECIDED_WITHIN_S):
+                self.stalled(f"{len(producer)} records are undecided after {DECIDED_WITHIN_S} s")
+            self.begin_anew()
+
+    def _produce(self, producer: Producer) -> None:
+        append, value = self.next_record()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self.acknowledged(append, message.offset())
+
+        producer.produce(append.topic, value=value, partition=append.partition, on_delivery=delivered)
+
+
+class KafkaPythonRaceProducer(LibraryProducer):
+    """kafka-python."""
+
+    def run(self) -> None:
+        """Until the round ends."""
+        while not self.is_stopping:
+            try:
+                producer = KafkaProducer(
+                    bootstrap_servers=self.stage.bootstrap,
+                    acks="all",
+                    max_block_ms=2_000,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    delivery_timeout_ms=REQUEST_TIMEOUT_MS + 1000,
+                    reconnect_backoff_max_ms=200,
+                )
+            except KafkaPythonError:
+                time.sleep(TICK_S)
+                continue
+            undecided: list[Any] = []
+            while not self.is_stopping:
+                undecided = [future for future in undecided if not future.is_done]
+                if len(undecided) < UNDECIDED_MAX:
+                    try:
+                        undecided += [self._produce(producer) for _ in range(RECORDS_PER_TICK)]
+                    except ValueError:
+                        pass  # the topic was made again with fewer partitions
+                    except KafkaPythonError:
+                        break
+                time.sleep(TICK_S)
+            with suppress(KafkaPythonError):  # it is looked at below
+                producer.close(timeout=DECIDED_WITHIN_S)
+            if any(not future.is_done for future in undecided):
+                self.stalled(f"{sum(not each.is_done for each in undecided)} records are undecided")
+            self.begin_anew()
+
+    def _produce(self, producer: KafkaProducer) -> Any:
+        append, value = self.next_record()
+        future = producer.send(append.topic, value=value, partition=append.partition)
+        future.add_callback(lambda told: self.acknowledged(append, told.offset))
+        return future
+
+
+class AiokafkaRaceProducer(LibraryProducer):
+    """aiokafka."""
+
+    def run(self) -> None:
+        """Until the round ends."""
+        while not self.is_stopping:
+            try:
+                asyncio.run(self._live())
+            except AiokafkaError:
+                time.sleep(TICK_S)
+            self.begin_anew()
+
+    async def _live(self) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.stage.bootstrap,
+            acks="all",
+            enable_idempotence=True,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            metadata_max_age_ms=1000,
+        )
+        await producer.start()
+        undecided: set[asyncio.Future[Any]] = set()
+        try:
+            while not self.is_stopping:
+                if len(undecided) < UNDECIDED_MAX:
+                    for _ in range(RECORDS_PER_TICK):
+                        await self._produce(producer, undecided)
+                await asyncio.sleep(TICK_S)
+        finally:
+            try:
+                await asyncio.wait_for(producer.stop(), DECIDED_WITHIN_S)
+            except TimeoutError:
+                self.stalled(f"{len(undecided)} records are undecided after {DECIDED_WITHIN_S} s")
+
+    async def _produce(self, producer: AIOKafkaProducer, undecided: set[asyncio.Future[Any]]) -> None:
+        append, value = self.next_record()
+        # A partition its metadata does not know is an assertion of its own.
+        if append.partition not in (await producer.partitions_for(append.topic) or ()):
+            return
+        future = await producer.send(append.topic, value=value, partition=append.partition)
+        undecided.add(future)
+
+        def delivered(done: asyncio.Future[Any]) -> None:
+            undecided.discard(done)
+            if not done.cancelled() and done.exception() is None:
+                self.acknowledged(append, done.result().offset)
+
+        future.add_done_callback(delivered)
+
+
+class OttlaRaceProducer(LibraryProducer):
+    """Ottla's own client."""
+
+    def run(self) -> None:
+        """Until the round ends."""
+        while not self.is_stopping:
+            try:
+                asyncio.run(self._live())
+            except ClientError:
+                time.sleep(TICK_S)
+            self.begin_anew()
+
+    async def _live(self) -> None:
+        producer = OttlaProducer(ClientOptions.of(self.stage.bootstrap, api_timeout_ms=REQUEST_TIMEOUT_MS))
+        await producer.start()
+        undecided: set[asyncio.Task[None]] = set()
+        try:
+            while not self.is_stopping:
+                if len(undecided) < UNDECIDED_MAX:
+                    for _ in range(RECORDS_PER_TICK):
+                        task = asyncio.ensure_future(await self._produce(producer))
+                        undecided.add(task)
+                        task.add_done_callback(undecided.discard)
+                await asyncio.sleep(TICK_S)
+            if undecided:
+                await asyncio.wait(undecided, timeout=DECIDED_WITHIN_S)
+            if undecided:
+                self.stalled(f"{len(undecided)} records are undecided after {DECIDED_WITHIN_S} s")
+        finally:
+            await producer.close(deliver=False)
+
+    async def _produce(self, producer: OttlaProducer) -> Coroutine[Any, Any, None]:
+        """Give it a record, in order; what is left is to wait for its fate."""
+        append, value = self.next_record()
+        delivery = None
+        with suppress(ClientError):
+            delivery = await producer.send(append.topic, value, partition=append.partition)
+        return self._decided(append, delivery)
+
+    async def _decided(self, append: Append, delivery: Delivery | None) -> None:
+        with suppress(ClientError):
+            if delivery is not None:
+                self.acknowledged(append, (await delivery).offset)
+
+
+class LibraryConsumer(LibraryUser):
+    """Reads everything there is from the beginning, again and again; in the end what the kept topics hold."""
+
+    def __init__(self, stage: Stage, library: str) -> None:
+        super().__init__(stage, f"{library}-consumer")
+        self.ends: dict[tuple[str, int], int] | None = None
+        """Where the kept topics end: known when everybody else is done."""
+        self._positions: dict[tuple[str, int], int] = {}
+
+    def run(self) -> None:
+        """Until the round ends, and then once more to the very end."""
+        while not self.is_stopping:
+            wanted = [topic for topic in self.stage.lives if topic in LIVING + KEPT + TRIMMED]
+            chosen = self.rng.sample(wanted, min(len(wanted), 3))
+            if not chosen:
+                time.sleep(TICK_S)
+                continue
+            until = time.monotonic() + READ_S
+            partitions = [(topic, partition) for topic in chosen for partition in range(PARTITIONS)]
+            self._begin(partitions, lambda until=until: self.is_stopping or time.monotonic() > until)
+        if self.ends is None:
+            return
+        until = time.monotonic() + DECIDED_WITHIN_S
+        while not self._has_read_all() and time.monotonic() < until:
+            self._begin(list(self.ends), lambda: self._has_read_all() or time.monotonic() > until)
+        if not self._has_read_all():
+            left = {place: (self._positions.get(place, 0), end) for place, end in self.ends.items()}
+            self.stage.history.stalls.append(f"{self.name}: positions and ends after {DECIDED_WITHIN_S} s: {left}")
+
+    def _has_read_all(self) -> bool:
+        assert self.ends is not None
+        return all(self._positions.get(place, 0) >= end for place, end in self.ends.items())
+
+    def _begin(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        self._positions = {}
+        self._began_at = self.stage.now()
+        self.read(partitions, is_over)
+
+    def delivered(self, topic: str, partition: int, records: Iterable[tuple[int, bytes | None]]) -> None:
+        """The library gave these; it may have fetched them at any time since it began."""
+        found = [(offset, read_value(value)) for offset, value in records]
+        if found:
+            self.stage.history.reads.append(Read(topic, partition, self._began_at, self.stage.now(), records=found))
+            self._positions[topic, partition] = found[-1][0] + 1
+
+    @abstractmethod
+    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        """Read from the beginning until it is over, or the library gives up."""
+
+
+class ConfluentRaceConsumer(LibraryConsumer):
+    """librdkafka."""
+
+    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.stage.bootstrap,
+                "group.id": "never-commits",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "check.crcs": True,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in partitions])
+        while not is_over():
+            found: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}
+            for message in consumer.consume(200, 0.1):
+                if message.error() is None:
+                    place = message.topic(), message.partition()
+                    found.setdefault(place, []).append((message.offset(), message.value()))
+            for (topic, partition), records in found.items():
+                self.delivered(topic, partition, records)
+        consumer.close()
+
+
+class KafkaPythonRaceConsumer(LibraryConsumer):
+    """kafka-python."""
+
+    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        try:
+            consumer = KafkaConsumer(
+                bootstrap_servers=self.stage.bootstrap,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                reconnect_backoff_max_ms=200,
+            )
+        except KafkaPythonError:
+            time.sleep(TICK_S)
+            return
+        try:
+            consumer.assign([KafkaPythonPartition(*each) for each in partitions])
+            while not is_over():
+                for place, records in consumer.poll(timeout_ms=100, max_records=500).items():
+                    self.delivered(place.topic, place.partition, [(each.offset, each.value) for each in records])
+        except KafkaPythonError:
+            pass  # the next one begins anew
+        finally:
+            consumer.close()
+
+
+class AiokafkaRaceConsumer(LibraryConsumer):
+    """aiokafka."""
+
+    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        with suppress(AiokafkaError):
+            asyncio.run(self._read(partitions, is_over))
+
+    async def _read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.stage.bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=1000,
+        )
+        try:
+            await consumer.start()
+            consumer.assign([AiokafkaPartition(*each) for each in partitions])
+            while not is_over():
+                for place, records in (await consumer.getmany(timeout_ms=100)).items():
+                    self.delivered(place.topic, place.partition, [(each.offset, each.value) for each in records])
+        finally:
+            # A fetch that waits to be tried again makes aiokafka's own stop end like this.
+            with suppress(asyncio.CancelledError):
+                await consumer.stop()
+
+
+class OttlaRaceConsumer(LibraryConsumer):
+    """Ottla's own client."""
+
+    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        with suppress(ClientError):
+            asyncio.run(self._read(partitions, is_over))
+
+    async def _read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+        options = ConsumerOptions(auto_offset_reset=OffsetReset.EARLIEST, auto_commit=False)
+        async with OttlaConsumer(ClientOptions.of(self.stage.bootstrap), options) as consumer:
+            consumer.assign([OttlaPartition(*each) for each in partitions])
+            while not is_over():
+                for record in await consumer.poll(timeout_ms=100):
+                    self.delivered(record.topic, record.partition, [(record.offset, record.value)])
+
+
+PRODUCERS = {
+    "confluent-kafka": ConfluentRaceProducer,
+    "kafka-python": KafkaPythonRaceProducer,
+    "aiokafka": AiokafkaRaceProducer,
+    "ottla": OttlaRaceProducer,
+}
+CONSUMERS = {
+    "confluent-kafka": ConfluentRaceConsumer,
+    "kafka-python": KafkaPythonRaceConsumer,
+    "aiokafka": AiokafkaRaceConsumer,
+    "ottla": OttlaRaceConsumer,
+}
