@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -10,6 +11,9 @@ from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
+
+_NEVER_MS: Final = 1 << 42
+"""An interval of more than a century: Kafka's way to say that something is not done."""
 
 Work = Callable[[], Awaitable[object]]
 
@@ -24,6 +28,7 @@ class Housekeeping:
         self._said: dict[str, str] = {}
         self._work: dict[str, tuple[int, Work]] = {
             "retention": (settings.integer("log.retention.check.interval.ms"), logs.apply_retention),
+            "flush": (settings.integer("log.flush.scheduler.interval.ms"), logs.flush_due),
             "checkpoint recovery points": (
                 settings.integer("log.flush.offset.checkpoint.interval.ms"),
                 logs.checkpoint_recovery_points,
@@ -40,8 +45,9 @@ class Housekeeping:
 
     def start(self) -> None:
         """Begin; the first of each kind comes after its interval."""
-        for name in self._work:
-            self._schedule(name)
+        for name, (interval_ms, _) in self._work.items():
+            if interval_ms < _NEVER_MS:
+                self._schedule(name)
 
     def stop(self) -> None:
         """Begin nothing new."""

@@ -9,6 +9,7 @@ from typing import Final
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import (
     INT_MAX,
+    LONG_MAX,
     Constraint,
     Importance,
     NotEmpty,
@@ -268,6 +269,15 @@ _LOG: Final = (
         "How often is noted up to where the logs are on disk; recovery reads from there.",
     ),
     _setting(
+        "log.flush.scheduler.interval.ms",
+        _LONG,
+        str(LONG_MAX),
+        Range(1),
+        _HIGH,
+        "How often is looked for logs that flush.ms has flushed, and flush.ms of topics when log.flush.interval.ms is "
+        "not set. By default nobody looks.",
+    ),
+    _setting(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
         "60000",
@@ -306,6 +316,14 @@ _LOG: Final = (
         Range(1),
         _HIGH,
         "The age in hours at which a segment is closed, when log.roll.ms is not set.",
+    ),
+    _setting(
+        "log.roll.jitter.hours",
+        _INT,
+        "0",
+        Range(0),
+        _HIGH,
+        "Up to how many hours earlier a segment is closed by age, when log.roll.jitter.ms is not set.",
     ),
     _setting(
         "producer.id.expiration.ms",
@@ -413,8 +431,16 @@ _GROUPS: Final = (
     ),
 )
 
-_DESCRIBED: Final = frozenset({"log.retention.minutes", "log.retention.hours", "log.roll.hours"})
-"""Synonyms with another unit than the topic's setting; they have a definition of their own above."""
+_DESCRIBED: Final = frozenset(
+    {
+        "log.flush.scheduler.interval.ms",
+        "log.retention.hours",
+        "log.retention.minutes",
+        "log.roll.hours",
+        "log.roll.jitter.hours",
+    }
+)
+"""Synonyms with another unit than the topic's setting, or a meaning besides; they have a definition of their own."""
 
 
 def _topic_defaults() -> list[SettingDefinition]:

@@ -61,6 +61,7 @@ def _setting(
 
 
 _NO_COMPACTION: Final = "compaction does not run"
+_ALWAYS_FLUSHED: Final = " With log.flush.before.ack, the default, every record is flushed before that anyway."
 _ONE_REPLICA: Final = "every partition has one replica"
 
 TOPIC_SETTINGS: Final[SettingTable] = setting_table(
@@ -116,6 +117,22 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.LONG,
             "60000",
             "How long the files of a dropped segment or topic stay on disk, renamed, for readers still at them.",
+            Range(0),
+        ),
+        _setting(
+            "flush.messages",
+            SettingType.LONG,
+            str(LONG_MAX),
+            "How many records may wait to be flushed: the append that reaches it is acknowledged on disk."
+            f"{_ALWAYS_FLUSHED}",
+            Range(1),
+        ),
+        _setting(
+            "flush.ms",
+            SettingType.LONG,
+            str(LONG_MAX),
+            "How long after its last flush a log is flushed again, looked at every "
+            f"log.flush.scheduler.interval.ms.{_ALWAYS_FLUSHED}",
             Range(0),
         ),
         _setting(
@@ -221,6 +238,14 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             Range(4),
         ),
         _setting(
+            "segment.jitter.ms",
+            SettingType.LONG,
+            "0",
+            "Up to how much earlier than at segment.ms a segment is closed by age, drawn for each, so that not all "
+            "topics begin new ones at once.",
+            Range(0),
+        ),
+        _setting(
             "segment.ms",
             SettingType.LONG,
             "604800000",
@@ -246,6 +271,8 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "compression.zstd.level": (BrokerSynonym("compression.zstd.level"),),
         "delete.retention.ms": (BrokerSynonym("log.cleaner.delete.retention.ms"),),
         "file.delete.delay.ms": (BrokerSynonym("log.segment.delete.delay.ms"),),
+        "flush.messages": (BrokerSynonym("log.flush.interval.messages"),),
+        "flush.ms": (BrokerSynonym("log.flush.interval.ms"), BrokerSynonym("log.flush.scheduler.interval.ms")),
         "index.interval.bytes": (BrokerSynonym("log.index.interval.bytes"),),
         "max.compaction.lag.ms": (BrokerSynonym("log.cleaner.max.compaction.lag.ms"),),
         "max.message.bytes": (BrokerSynonym("message.max.bytes"),),
@@ -264,6 +291,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         ),
         "segment.bytes": (BrokerSynonym("log.segment.bytes"),),
         "segment.index.bytes": (BrokerSynonym("log.index.size.max.bytes"),),
+        "segment.jitter.ms": (BrokerSynonym("log.roll.jitter.ms"), BrokerSynonym("log.roll.jitter.hours", HOUR_MS)),
         "segment.ms": (BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
         "unclean.leader.election.enable": (BrokerSynonym("unclean.leader.election.enable"),),
     }
@@ -279,12 +307,9 @@ class UnsupportedSetting(NamedTuple):
 
 _TIERED: Final = "there is no tiered storage"
 _THROTTLE: Final = "replication is not throttled"
-_FLUSH: Final = "log.flush.before.ack of the broker decides when records are flushed"
 
 UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingProxyType(
     {
-        "flush.messages": UnsupportedSetting(str(LONG_MAX), _FLUSH),
-        "flush.ms": UnsupportedSetting(str(LONG_MAX), _FLUSH),
         "follower.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
         "leader.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
         "local.retention.bytes": UnsupportedSetting("-2", _TIERED),
@@ -292,7 +317,6 @@ UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingPro
         "remote.log.copy.disable": UnsupportedSetting("false", _TIERED),
         "remote.log.delete.on.disable": UnsupportedSetting("false", _TIERED),
         "remote.storage.enable": UnsupportedSetting("false", _TIERED),
-        "segment.jitter.ms": UnsupportedSetting("0", "segments are closed by age without jitter"),
     }
 )
 

@@ -56,8 +56,10 @@ class Log:
         "_is_deleted",
         "_resources",
         "_segments",
+        "_syncing_offset",
         "config",
         "directory",
+        "last_flush_ms",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -85,6 +87,8 @@ class Log:
         self.directory = directory
         self.config = config
         self.on_progress: Callable[[Log], None] | None = None
+        self.last_flush_ms: int | None = None
+        """When a sync was last asked for; None when nobody knows."""
         self._resources = resources
         self._closed = self._is_deleted = False
         self._identity_is_durable = identity_is_durable
@@ -98,6 +102,7 @@ class Log:
         self.producers.move_to(self._resources.producers)
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
+        self._syncing_offset = state.log_end_offset
         self.snapshots = ProducerSnapshots(self.directory, self._resources.writer, state.snapshot_offset)
 
     @property
@@ -144,6 +149,8 @@ class Log:
         written and then, with `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first
         may leave it out with `report_written=False`: it costs as much as the second. Neither is called for a duplicate.
 
+        An append that reaches `flush.messages` is synced without `sync`, and reported only once it is.
+
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
         """
@@ -172,6 +179,9 @@ class Log:
             self._roll(now_ms)
         if leader_epoch > self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
+        if not sync and end_offset - self._syncing_offset >= config.flush_messages:
+            sync, report_written = True, False
+            self._syncing_offset, self.last_flush_ms = end_offset, now_ms
         if sync and not self._identity_is_durable:
             self._make_identity_durable()
         appender = self._appender
@@ -220,7 +230,9 @@ class Log:
         self._appender.close(Signal(on_synced))
         segment = LogSegment(self.directory, end_offset)
         self._segments.append(segment)
-        self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms)
+        jitter = self._resources.rng.random()
+        self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms, jitter=jitter)
+        self._syncing_offset, self.last_flush_ms = end_offset, now_ms
 
     def _make_identity_durable(self) -> None:
         """Have the thread sync the file with the topic id before it reports the first records as synced.
@@ -386,6 +398,7 @@ class Log:
         """Make everything appended so far durable. Raises ApiError KAFKA_STORAGE_ERROR."""
         self._require_writable()
         end = LogEnd(self.log_end_offset, self._segments.newest.size)
+        self._syncing_offset = end.offset
         if self._appender.is_open:
             self._make_identity_durable()
         await self._until(self._appender.sync)

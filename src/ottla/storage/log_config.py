@@ -39,6 +39,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     preallocate: bool = False
+    segment_jitter_ms: int = 0
+    flush_messages: int = (1 << 63) - 1
+    flush_ms: int = (1 << 63) - 1
     compression_type: CompressionType | None = None
     """The codec in which records are kept; None for the one by which they came (`compression.type=producer`)."""
     compression_gzip_level: int = -1
@@ -88,6 +91,9 @@ class LogConfig:
             file_delete_delay_ms=number("file.delete.delay.ms"),
             cleanup_policy=frozenset(cast("tuple[str, ...]", value("cleanup.policy"))),
             preallocate=cast("bool", value("preallocate")),
+            segment_jitter_ms=number("segment.jitter.ms"),
+            flush_messages=number("flush.messages"),
+            flush_ms=number("flush.ms"),
             compression_type=_compression_type(cast("str", value("compression.type"))),
             compression_gzip_level=number("compression.gzip.level"),
             compression_lz4_level=number("compression.lz4.level"),

@@ -16,6 +16,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
 from ottla.runtime.parallel import map_in_threads
+from ottla.runtime.rng import Rng
 from ottla.storage.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -74,6 +75,7 @@ class LogLoader:
         "_disk",
         "_epochs",
         "_now_ms",
+        "_rng",
         "_sizes",
         "_unsynced",
         "_writer",
@@ -91,6 +93,7 @@ class LogLoader:
         writer: LogWriter,
         now_ms: int,
         unsynced: set[str],
+        rng: Rng,
     ) -> None:
         """`unsynced` gets the files whose content is to be made durable before the log counts as closed."""
         self.topic_partition = topic_partition
@@ -100,6 +103,7 @@ class LogLoader:
         self._writer = writer
         self._now_ms = now_ms
         self._unsynced = unsynced
+        self._rng = rng
         self._sizes: dict[str, int] = {}
         self._epochs = LeaderEpochCache()
 
@@ -159,7 +163,7 @@ class LogLoader:
         snapshot_offset, producers = replay.load(segments, end_offset)
         return LogState(
             segments,
-            tail.appender(self._writer, self._now_ms),
+            tail.appender(self._writer, self._now_ms, self._rng.random()),
             log_start_offset,
             end_offset,
             self._epochs,

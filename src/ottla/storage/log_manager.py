@@ -30,6 +30,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_checkpoints import LogCheckpoints
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import LogDirectory
+from ottla.storage.log_flushing import flush_due_logs
 from ottla.storage.log_io import LogIo
 from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
 from ottla.storage.log_resources import LogResources
@@ -84,7 +85,9 @@ class LogManager:
         self._directory = LogDirectory(self.path, disk)
         self._writer = LogWriter(log_io(), self._fail)
         files, indexes = OpenFiles(disk, open_files_max, read_files_max), IndexCache(disk)
-        self._resources = LogResources(disk, self._writer, files, indexes, tasks.in_thread, ProducerRoom(producers_max))
+        self._resources = LogResources(
+            disk, self._writer, files, indexes, tasks.in_thread, ProducerRoom(producers_max), self._rng
+        )
         self._removal = SegmentRemoval(self._resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, self._resources)
         self._logs: dict[TopicPartition, Log] = {}
@@ -303,6 +306,10 @@ class LogManager:
             await self._removal.remove(expired, snapshot, log.config.file_delete_delay_ms)
         return expired
 
+    async def flush_due(self) -> int:
+        """Flush the logs whose `flush.ms` has passed since their last flush; returns how many."""
+        return await flush_due_logs(self.logs(), self._clock.now_ms())
+
     async def checkpoint_recovery_points(self) -> None:
         """Remember up to where each log is on disk, so that recovery need not look below. Raises OSError."""
         await self._checkpoints.write_recovery_points(self.logs())
@@ -368,7 +375,14 @@ class LogManager:
 
     def _loader(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
         return LogLoader(
-            topic_partition, directory, config, self._disk, self._writer, self._clock.now_ms(), self._unsynced
+            topic_partition,
+            directory,
+            config,
+            self._disk,
+            self._writer,
+            self._clock.now_ms(),
+            self._unsynced,
+            self._rng,
         )
 
     def _create(self, loaders: Mapping[TopicPartition, LogLoader], topic_id: UUID) -> dict[TopicPartition, LoadedLog]:

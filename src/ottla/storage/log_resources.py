@@ -5,6 +5,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.disk import Disk
+from ottla.runtime.rng import Rng
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
@@ -31,6 +32,7 @@ class LogResources:
     indexes: IndexCache
     in_thread: InThread
     producers: ProducerRoom
+    rng: Rng
 
     def retire(self, segments: Iterable[LogSegment]) -> None:
         """The files of `segments` are about to be renamed, cut or removed: nobody opens them for these any more."""

@@ -30,6 +30,7 @@ class SegmentAppender:
         "_index_bytes",
         "_index_handle",
         "_indexer",
+        "_jitter",
         "_log_handle",
         "_recent",
         "_time_index_handle",
@@ -43,16 +44,20 @@ class SegmentAppender:
         writer: LogWriter,
         *,
         created_ms: int,
+        jitter: float,
         first_timestamp: int = NO_TIMESTAMP,
         indexer: SegmentIndexer | None = None,
     ) -> None:
-        """Go on where the segment ends; `first_timestamp` is its first batch's, `indexer` knows its indexes."""
+        """Go on where the segment ends; `first_timestamp` is its first batch's, `indexer` knows its indexes. `jitter`,
+        from 0 to below 1, is the part of `segment.jitter.ms` by which it is closed earlier.
+        """
         if indexer is None:
             base_offset = segment.base_offset
             indexer = SegmentIndexer(OffsetIndex(base_offset, growing=True), TimeIndex(base_offset, growing=True))
         self.segment = segment
         self._writer = writer
         self._created_ms = created_ms
+        self._jitter = jitter
         self._first_timestamp = first_timestamp
         self._indexer = indexer
         self._recent = RecentBatches(segment.size)
@@ -76,9 +81,12 @@ class SegmentAppender:
             return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         begun_ms = self._first_timestamp
         age_ms = max_timestamp - begun_ms if begun_ms >= 0 else now_ms - self._created_ms
+        age_max_ms = config.segment_ms
+        if config.segment_jitter_ms:
+            age_max_ms -= int(self._jitter * min(config.segment_jitter_ms, age_max_ms))
         return (
             segment.size + size > config.segment_bytes
-            or age_ms > config.segment_ms
+            or age_ms > age_max_ms
             or self._index_bytes > config.segment_index_bytes
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         )

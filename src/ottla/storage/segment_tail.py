@@ -23,13 +23,14 @@ class SegmentTail:
     end_offset: int
     first_timestamp: int = NO_TIMESTAMP
 
-    def appender(self, writer: LogWriter, now_ms: int) -> SegmentAppender:
+    def appender(self, writer: LogWriter, now_ms: int, jitter: float) -> SegmentAppender:
         """Go on writing where the files end."""
         indexed_up_to = self.offset_index[-1].position if len(self.offset_index) else 0
         return SegmentAppender(
             self.segment,
             writer,
             created_ms=now_ms,
+            jitter=jitter,
             first_timestamp=self.first_timestamp,
             indexer=SegmentIndexer(self.offset_index, self.time_index, self.segment.size - indexed_up_to),
         )

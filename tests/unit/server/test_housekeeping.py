@@ -26,11 +26,15 @@ class Logs:
     def __init__(self) -> None:
         self.error: OSError | None = None
         self.checkpoints = 0
+        self.flushes = 0
 
     async def checkpoint_recovery_points(self) -> None:
         self.checkpoints += 1
         if self.error is not None:
             raise self.error
+
+    async def flush_due(self) -> None:
+        self.flushes += 1
 
     async def apply_retention(self) -> None: ...
 
@@ -54,3 +58,16 @@ async def test_a_reason_is_said_once_until_it_is_another_or_came_back(caplog: py
     assert logs.checkpoints == 6
     said = [record.getMessage() for record in caplog.records]
     assert [("no room" in line, "broken" in line) for line in said] == [(True, False), (False, True), (False, True)]
+
+
+async def test_logs_are_flushed_by_time_only_when_that_was_asked_for():
+    for settings, flushes in ((SETTINGS, 0), ({**SETTINGS, "log.flush.scheduler.interval.ms": "100"}, 3)):
+        timer, tasks, logs = ManualTimer(ManualClock(0)), Tasks("test"), Logs()
+        housekeeping = Housekeeping(BrokerSettings(settings), logs, timer, tasks)
+        housekeeping.start()
+        for _ in range(3):
+            timer.advance(100)
+            await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        housekeeping.stop()
+        await tasks.close()
+        assert logs.flushes == flushes

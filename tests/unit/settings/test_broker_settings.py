@@ -73,7 +73,6 @@ log.retention.check.interval.ms=300000
         ("sasl.enabled.mechanisms", "PLAIN"),
         ("ssl.keystore.location", "/x"),
         ("authorizer.class.name", "org.example.Authorizer"),
-        ("log.flush.interval.messages", "1"),
         ("zookeeper.connect", "localhost:2181"),
         ("remote.log.storage.system.enable", "true"),
         ("security.inter.broker.protocol", "SSL"),

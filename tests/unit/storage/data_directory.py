@@ -123,7 +123,7 @@ async def opened(
     clock = ManualClock(NOW_MS)
     timer, tasks = ManualTimer(clock), Tasks("test")
     manager = LogManager(
-        path, disk=disk or OsDisk(), clock=clock, timer=timer, tasks=tasks, rng=SeededRng(1), **options
+        path, **{"disk": disk or OsDisk(), "rng": SeededRng(1), **options}, clock=clock, timer=timer, tasks=tasks
     )
     report = manager.load()
     manager.attach(asyncio.get_running_loop())
