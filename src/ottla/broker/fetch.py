@@ -67,14 +67,18 @@ def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list
     """Read every target in order, within `limits.max_bytes` together.
 
     The first partition that has something gives at least one whole batch, however large, so that a reader always gets
-    on (KIP-74). A target that had nothing when it was last read, and has not changed since, gives the same object
-    again and is not read: of ten thousand that a consumer waits for, few have news at a time.
+    on; another whose first batch does not fit its own limit, or what is left, gives nothing this time (KIP-74). A
+    target that had nothing when it was last read, and has not changed since, gives the same object again and is not
+    read: of ten thousand that a consumer waits for, few have news at a time.
     """
     return _read_all(targets, limits)[0]
 
 
 def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list[PartitionRead], bool]:
-    """What `read_partitions` gives, and whether the reader is to be answered: enough bytes, or what it must hear of."""
+    """What `read_partitions` gives, and whether the reader is to be answered: enough bytes, or what it must hear of.
+
+    It must hear of errors; and it need not wait when there are records that do not fit, since no wait changes that.
+    """
     left = limits.max_bytes
     total_bytes = 0
     must_hear = False
@@ -100,7 +104,11 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
         if read.total_bytes:
             total_bytes += read.total_bytes
             left = max(0, left - read.total_bytes)
-        elif read.error is not ErrorCode.NONE or read.diverging_epoch is not None:
+        elif (
+            read.error is not ErrorCode.NONE
+            or read.diverging_epoch is not None
+            or (total_bytes and read is not target.nothing)
+        ):
             must_hear = True
     return reads, must_hear or total_bytes >= limits.min_bytes
 
@@ -228,7 +236,7 @@ class DelayedFetch(DelayedOperation):
         read = _read(target, self._limits.max_bytes, self._limits.read_committed, must_progress=True)
         if read.total_bytes:
             self._readable.put(position, read.total_bytes, target.max_bytes)
-            if self._readable.total < self._limits.min_bytes:
+            if self._readable.total < self._limits.min_bytes and not self._readable.leaves_out:
                 return False
         elif read.error is ErrorCode.NONE and read.diverging_epoch is None:
             return False

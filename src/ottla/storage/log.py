@@ -278,7 +278,8 @@ class Log:
     def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool = True) -> LogReadResult:
         """File slices that hold the batches from the one that contains `offset` on, up to `max_offset` and `max_bytes`.
 
-        With `min_one_batch` the first batch comes whole however large it is. Batches that reach beyond `max_offset`, or
+        With `min_one_batch` the first batch comes whole however large it is; without, one that does not fit is left out
+        and so is what follows. Batches that reach beyond `max_offset`, or
         are not written yet, are left out. Raises ApiError OFFSET_OUT_OF_RANGE below the log start and above the log
         end, KAFKA_STORAGE_ERROR when a file cannot be read, CORRUPT_MESSAGE when it holds something else.
         """

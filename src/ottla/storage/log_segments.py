@@ -93,6 +93,9 @@ class LogSegments:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> LogReadResult:
         """File slices from the batch that contains `offset` up to `end_offset`, which is not above the written end.
 
+        The first batch comes whole or, when it does not fit and `min_one_batch` does not ask for it, nothing does; the
+        last may be cut off, as in Kafka.
+
         Raises OSError, CorruptSegmentError.
         """
         files, indexes = self._resources.files, self._resources.indexes
@@ -110,7 +113,9 @@ class LogSegments:
                     continue
                 start, first_size = found
             size = min(end - start, max_bytes - total)
-            if min_one_batch and size < first_size:
+            if size < first_size:
+                if not min_one_batch:
+                    break  # a piece of a batch is of no use to its reader
                 size = first_size
             if size > 0:
                 file = files.get(segment)

@@ -227,6 +227,42 @@ async def test_what_had_no_room_for_its_records_is_not_taken_for_empty(new_parti
     assert [read.total_bytes for read in read_partitions(targets, limits())] == [0, size]
 
 
+async def test_a_later_partition_whose_first_batch_does_not_fit_gives_no_piece_of_it(new_partition: New) -> None:
+    first, second, third = [await new_partition(index) for index in range(3)]  # type: ignore[misc]
+    small = await append(first, batch(10))
+    large = await append(second, batch(5_000))
+    await append(third, batch(10))
+    own_limit = [target(first), target(second, max_bytes=large - 1), target(third)]
+    assert [read.total_bytes for read in read_partitions(own_limit, limits())] == [small, 0, small]
+    whole = [target(first), target(second), target(third)]
+    for max_bytes, third_bytes in ((small + large - 1, small), (small + 1, 0)):
+        reads = read_partitions(whole, limits(max_bytes))
+        assert [read.total_bytes for read in reads] == [small, 0, third_bytes]
+    assert [read.total_bytes for read in read_partitions(whole, limits(small + large))] == [small, large, 0]
+
+
+async def test_what_follows_a_whole_batch_may_be_cut_off_as_in_kafka(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    size = await append(partition, batch())
+    await append(partition, batch())
+    assert [read.total_bytes for read in read_partitions([target(partition)], limits(2 * size - 1))] == [2 * size - 1]
+
+
+@pytest.mark.parametrize("small_first", [True, False])
+async def test_a_fetch_does_not_wait_for_bytes_when_records_are_there_that_do_not_fit(
+    new_partition: New, small_first: bool
+) -> None:
+    fetching = Fetching()
+    one, other = [await new_partition(index, on_high_watermark=fetching.moved) for index in range(2)]  # type: ignore[misc]
+    targets = [target(one), target(other, max_bytes=100)]
+    fetching.fetch(targets, limits(min_bytes=10_000))
+    for partition in (one, other) if small_first else (other, one):
+        assert fetching.answers == []
+        await append(partition, batch(10 if partition is one else 5_000))
+    size = len(batch(10))
+    assert [[read.total_bytes for read in reads] for reads in fetching.answers] == [[size, 0]]
+
+
 @pytest.fixture
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The index of each partition whose log is read, as it happens."""
@@ -300,8 +336,12 @@ class ReadsAllAgain(DelayedOperation):
     def try_complete(self) -> bool:
         reads = self.read()
         is_wrong = any(read.error is not ErrorCode.NONE or read.diverging_epoch is not None for read in reads)
-        enough = sum(read.total_bytes for read in reads) >= self.limits.min_bytes
-        return (is_wrong or enough) and self.force_complete()
+        found = sum(read.total_bytes for read in reads)
+        is_left_out = found and any(
+            read.total_bytes == 0 and each.offset < read.high_watermark
+            for each, read in zip(self.targets, reads, strict=True)
+        )
+        return (is_wrong or is_left_out or found >= self.limits.min_bytes) and self.force_complete()
 
     def on_complete(self) -> None:
         self.answer = self.read()
@@ -344,7 +384,8 @@ class RandomFetches:
 
     def limits(self) -> FetchLimits:
         max_bytes = self.random.choice((0, 50, 200, 1_000, 1 << 20))
-        return FetchLimits(max_bytes, self.random.randint(1, 900), 500, self.random.random() < 0.5)
+        min_bytes = min(max_bytes, self.random.randint(1, 900))
+        return FetchLimits(max_bytes, min_bytes, 500, self.random.random() < 0.5)
 
     async def change(self) -> None:
         partition = self.random.choice(self.partitions)

@@ -31,27 +31,46 @@ def test_one_is_full_when_it_gives_all_that_the_limits_allow():
     assert readable.is_full(1, 1_000)
 
 
+def test_what_is_larger_than_its_limit_is_left_out_unless_it_comes_first():
+    readable = ReadableBytes(100)
+    readable.put(3, 41, 40)
+    assert not readable.leaves_out
+    readable.put(1, 10, 40)
+    assert readable.leaves_out
+    readable.put(0, 50, 40)
+    assert readable.leaves_out
+
+
 @given(
-    st.integers(0, 100),
-    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=6),
+    st.integers(1, 100),
+    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), max_size=20),
 )
-def test_the_total_is_what_a_walk_over_all_partitions_gives(
-    max_bytes: int, partitions: list[tuple[int, int]], growths: list[tuple[int, int]]
+def test_there_is_enough_when_a_walk_over_all_partitions_finds_it(
+    max_bytes: int, some_bytes: int, partitions: list[tuple[int, int]], growths: list[tuple[int, int]]
 ):
     """A partition is the size of its first batch and its limit."""
+    min_bytes = min(some_bytes, max_bytes)
     readable = ReadableBytes(max_bytes)
     held = [0] * len(partitions)
     for place, growth in growths:
         position = place % len(partitions)
         first_batch, limit = partitions[position]
         held[position] = max(held[position] + growth, first_batch)
-        readable.put(position, max(first_batch, min(held[position], limit, max_bytes)) or 1, limit)
-    left, total = max_bytes, 0
+        readable.put(position, max(first_batch, min(held[position], limit, max_bytes)), limit)
+    left, total, leaves_out = max_bytes, 0, False
     for size, (first_batch, limit) in zip(held, partitions, strict=True):
+        if not size:
+            continue
         given_now = min(size, limit, left)
-        if size and not total:
-            given_now = max(first_batch, given_now) or 1
+        if not total:
+            given_now = max(first_batch, given_now)
+        elif given_now < first_batch:
+            given_now, leaves_out = 0, True
         total += given_now
         left = max(0, left - given_now)
-    assert readable.total == total
+    enough = readable.total >= min_bytes or readable.leaves_out
+    assert enough == (total >= min_bytes or leaves_out)
+    if not leaves_out:
+        assert readable.total == total
