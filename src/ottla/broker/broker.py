@@ -1,6 +1,7 @@
 """Everything a broker can do, in one place for its doors."""
 
 from ottla.broker.access import Authorizer
+from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.log_directories import LogDirectoryService
@@ -40,6 +41,7 @@ class Broker:
     cluster: ClusterView
     producer_ids: ProducerIdAllocator
     record_deletion: RecordDeletion
+    active_producers: ActiveProducers
     log_directories: LogDirectoryService
 
     @property

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.model.lazy_dataclass import dataclass
+from ottla.model.principal import Principal
 from ottla.settings.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -24,13 +26,23 @@ class Node:
 class ClusterView:
     """Belongs to the event loop; `current_image` gives the image this broker has reached."""
 
-    __slots__ = ("_advertised", "_current_image", "node_id")
+    __slots__ = ("_advertised", "_authorizer", "_current_image", "node_id")
 
-    def __init__(self, settings: BrokerSettings, current_image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        current_image: Callable[[], MetadataImage],
+        authorizer: Authorizer = ALLOW_ALL,
+    ) -> None:
         self.node_id = settings.node_id
         """The number of this broker."""
         self._advertised = settings.listeners.advertised
         self._current_image = current_image
+        self._authorizer = authorizer
+
+    def operations(self, principal: Principal) -> tuple[Operation, ...]:
+        """What the principal may do to the cluster."""
+        return allowed_operations(self._authorizer, principal, ResourceType.CLUSTER)
 
     @property
     def cluster_id(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
 from ottla.metadata.controller.config_alteration import ResourceAlteration
 from ottla.metadata.controller.controller import Controller
@@ -19,6 +20,7 @@ from ottla.metadata.image.image import (
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
@@ -37,6 +39,7 @@ class ConfigService:
     """Belongs to the event loop."""
 
     __slots__ = (
+        "_authorizer",
         "_controller",
         "_described",
         "_described_for",
@@ -46,8 +49,9 @@ class ConfigService:
         "_settings",
     )
 
-    def __init__(self, controller: Controller, settings: BrokerSettings) -> None:
+    def __init__(self, controller: Controller, settings: BrokerSettings, authorizer: Authorizer = ALLOW_ALL) -> None:
         self._controller = controller
+        self._authorizer = authorizer
         self._settings = settings
         self._node_id = settings.node_id
         # Entries by what the resource sets itself, for as long as nothing is set on brokers that was not set before.
@@ -78,16 +82,21 @@ class ConfigService:
         changed = (image.topic(resource.name) for resource in delta.changed_configs)
         return [topic for topic in changed if topic is not None and topic.topic_id in known]
 
-    def created_topic_entries(self, own: Mapping[str, str]) -> ConfigEntries:
-        """The entries of a topic that was just created, or is only checked, with these settings of its own."""
+    def created_topic_entries(self, principal: Principal, topic: str, own: Mapping[str, str]) -> ConfigEntries:
+        """The entries of a topic that was just created, or is only checked, with these settings of its own.
+
+        Raises ApiError TOPIC_AUTHORIZATION_FAILED.
+        """
+        self._require(principal, Operation.DESCRIBE_CONFIGS, topic_resource(topic))
         return self._entries(ConfigResourceType.TOPIC, own)
 
-    def resources(self, types: Collection[int]) -> list[ConfigResource]:
+    def resources(self, principal: Principal, types: Collection[int]) -> list[ConfigResource]:
         """The resources of these types that settings may be asked for, of every type when none is given.
 
         Topics and brokers have settings here; of Kafka's other types there are none. Raises ApiError
-        UNSUPPORTED_VERSION for a type that nobody knows.
+        UNSUPPORTED_VERSION for a type that nobody knows, and CLUSTER_AUTHORIZATION_FAILED.
         """
+        require(self._authorizer, principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
         unknown = [number for number in types if number not in _RESOURCE_TYPES]
         if unknown:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {unknown[0]}")
@@ -99,12 +108,14 @@ class ConfigService:
             found.extend(ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(image.brokers))
         return found
 
-    def describe(self, resource: ConfigResource, names: Collection[str] | None) -> ConfigEntries:
+    def describe(self, principal: Principal, resource: ConfigResource, names: Collection[str] | None) -> ConfigEntries:
         """The settings of a resource, sorted by name; those asked for, or with None all of them.
 
         Resources that set the same things get the same value, which is made once. Groups and client metrics have no
-        settings here. Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST.
+        settings here. Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, or that the
+        principal may not.
         """
+        self._require(principal, Operation.DESCRIBE_CONFIGS, resource)
         entries = self._all_entries(resource)
         return entries if names is None else tuple(each for each in entries if each.name in names)
 
@@ -130,10 +141,32 @@ class ConfigService:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
 
     async def alter(
-        self, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
+        self, principal: Principal, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome[None]]:
         """Change settings; of each resource all that was asked, or nothing and the reason."""
-        return await self._controller.alter_configs(requests, validate_only=validate_only)
+        outcomes: dict[ConfigResource, Outcome[None]] = {}
+        allowed: list[ResourceAlteration] = []
+        for request in requests:
+            try:
+                self._require(principal, Operation.ALTER_CONFIGS, request.resource)
+                allowed.append(request)
+            except ApiError as error:
+                outcomes[request.resource] = error
+        try:
+            return outcomes | await self._controller.alter_configs(allowed, validate_only=validate_only)
+        except ApiError as error:
+            return outcomes | {request.resource: error for request in allowed}
+
+    def _require(self, principal: Principal, operation: Operation, resource: ConfigResource) -> None:
+        """Settings of a topic or group belong to it, all others to the cluster. Raises ApiError."""
+        if self._authorizer is ALLOW_ALL:
+            return
+        if resource.type == ConfigResourceType.TOPIC:
+            require(self._authorizer, principal, operation, ResourceType.TOPIC, resource.name)
+        elif resource.type == ConfigResourceType.GROUP:
+            require(self._authorizer, principal, operation, ResourceType.GROUP, resource.name)
+        else:
+            require(self._authorizer, principal, operation, ResourceType.CLUSTER)
 
     def _set_on_broker(self, image: MetadataImage) -> Mapping[str, str]:
         return self.broker_settings(image).explicit

@@ -2,8 +2,10 @@
 
 from collections.abc import Collection
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.model.error_code import ErrorCode
 from ottla.model.lazy_dataclass import dataclass
+from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.storage.log_manager import LogManager
 
@@ -24,16 +26,21 @@ class LogDirectoryDescription:
 class LogDirectoryService:
     """Belongs to the event loop."""
 
-    __slots__ = ("_logs",)
+    __slots__ = ("_authorizer", "_logs")
 
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: LogManager, authorizer: Authorizer = ALLOW_ALL) -> None:
         self._logs = logs
+        self._authorizer = authorizer
 
-    async def describe(self, wanted: Collection[TopicPartition] | None) -> LogDirectoryDescription:
+    async def describe(
+        self, principal: Principal, wanted: Collection[TopicPartition] | None
+    ) -> LogDirectoryDescription:
         """The directory with the logs of the partitions `wanted` that are there, or with None of all.
 
-        KAFKA_STORAGE_ERROR, and nothing else, when the directory is offline or cannot be asked.
+        KAFKA_STORAGE_ERROR, and nothing else, when the directory is offline or cannot be asked. Raises ApiError
+        CLUSTER_AUTHORIZATION_FAILED.
         """
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
         try:
             total_bytes, usable_bytes = await self._logs.space()
         except OSError:

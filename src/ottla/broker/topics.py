@@ -1,8 +1,14 @@
-"""What a broker can do about topics, whoever asks."""
+"""What a broker can do about topics, whoever asks: the services that every door calls.
 
-from collections.abc import Callable, Iterable, Sequence
+They resolve names and ids, ask whether the principal may, and act. Where an answer has an error of its own for each
+topic, refusals are outcomes; what concerns the whole request is raised.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.internal_topics import new_internal_topic
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
@@ -12,25 +18,33 @@ from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import is_internal_topic
+from ottla.model.principal import Principal
+from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.model.topic_partition import TopicPartition
 from ottla.settings.broker_settings import BrokerSettings
+
+T = TypeVar("T")
 
 
 class TopicService:
     """Belongs to the event loop. When a method returns, what it did is durable and visible here.
 
-    Every method raises ApiError NOT_CONTROLLER or KAFKA_STORAGE_ERROR when nothing could be decided.
+    NOT_CONTROLLER and KAFKA_STORAGE_ERROR are the outcomes of every topic when nothing could be decided.
     """
 
-    __slots__ = ("_controller", "_require_writable", "_settings")
+    __slots__ = ("_authorizer", "_controller", "_require_writable", "_settings")
 
     def __init__(
-        self, controller: Controller, settings: BrokerSettings, require_writable: Callable[[], None] = lambda: None
+        self,
+        controller: Controller,
+        settings: BrokerSettings,
+        authorizer: Authorizer = ALLOW_ALL,
+        require_writable: Callable[[], None] = lambda: None,
     ) -> None:
         """`require_writable` raises ApiError KAFKA_STORAGE_ERROR while no partition can be made here."""
         self._controller = controller
         self._settings = settings
+        self._authorizer = authorizer
         self._require_writable = require_writable
 
     @property
@@ -38,43 +52,135 @@ class TopicService:
         """What the cluster has agreed on; the topics in it have their partitions on this broker."""
         return self._controller.image
 
+    def find(self, principal: Principal, wanted: str | UUID) -> TopicImage:
+        """The topic of that name or id. Raises the ApiError that `find_many` answers."""
+        (outcome,) = self.find_many(principal, (wanted,))
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome
+
+    def find_many(self, principal: Principal, wanted: Iterable[str | UUID]) -> list[Outcome[TopicImage]]:
+        """The topic of each name or id, or why there is none.
+
+        TOPIC_AUTHORIZATION_FAILED for a name the principal may not describe, be it there or not;
+        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, and UNKNOWN_TOPIC_ID, also for an id whose topic the
+        principal may not describe.
+        """
+        image, is_open = self._controller.image, self._authorizer is ALLOW_ALL
+        by_name, by_id = image.topics_by_name, image.topics_by_id
+        outcomes: list[Outcome[TopicImage]] = []
+        for each in wanted:
+            topic = by_name.get(each) if isinstance(each, str) else by_id.get(each)
+            if topic is not None and (is_open or self._may(principal, Operation.DESCRIBE, topic.name)):
+                outcomes.append(topic)
+            else:
+                outcomes.append(self._not_found(principal, each))
+        return outcomes
+
+    def _not_found(self, principal: Principal, wanted: str | UUID) -> ApiError:
+        if isinstance(wanted, UUID):
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {wanted}")
+        try:
+            validate_topic_name(wanted)
+            require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, wanted)
+        except ApiError as error:
+            return error
+        return _unknown(wanted)
+
+    def described(self, principal: Principal) -> list[TopicImage]:
+        """Every topic the principal may describe, sorted by name."""
+        topics = self._controller.image.topics()
+        if self._authorizer is ALLOW_ALL:
+            return list(topics)
+        return [topic for topic in topics if self._may(principal, Operation.DESCRIBE, topic.name)]
+
+    def operations(self, principal: Principal, topic: str) -> tuple[Operation, ...]:
+        """What the principal may do to a topic."""
+        return allowed_operations(self._authorizer, principal, ResourceType.TOPIC, topic)
+
     async def create(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, principal: Principal, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; the outcome of each by its name."""
-        self._require_writable()
-        return await self._controller.create_topics(topics, validate_only=validate_only)
+        refused = self._refused_creations(principal, (topic.name for topic in topics))
 
-    async def delete(self, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
+        async def act(allowed: Sequence[NewTopic]) -> dict[str, Outcome[CreatedTopic]]:
+            self._require_writable()
+            return await self._controller.create_topics(allowed, validate_only=validate_only)
+
+        return await _by_name(topics, lambda topic: topic.name, refused, act)
+
+    async def delete(self, principal: Principal, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
         """Delete topics by name or id; the outcomes in the order of `topics`."""
-        return await self._controller.delete_topics(topics)
+        refused = [self._refused_deletion(principal, wanted) for wanted in topics]
+        allowed = [wanted for wanted, refusal in zip(topics, refused, strict=True) if refusal is None]
+        try:
+            decided = iter(await self._controller.delete_topics(allowed) if allowed else ())
+        except ApiError as error:
+            decided = iter([error] * len(allowed))
+        return [refusal if refusal is not None else next(decided) for refusal in refused]
 
     async def create_partitions(
-        self, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self, principal: Principal, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, Outcome[int]]:
         """Add partitions to topics; the outcome of each, its new partition count, by its name."""
-        self._require_writable()
-        return await self._controller.create_partitions(requests, validate_only=validate_only)
+        refused = self._refused(principal, Operation.ALTER, (request.topic for request in requests))
+
+        async def act(allowed: Sequence[NewPartitions]) -> dict[str, Outcome[int]]:
+            self._require_writable()
+            return await self._controller.create_partitions(allowed, validate_only=validate_only)
+
+        return await _by_name(requests, lambda request: request.topic, refused, act)
 
     async def elect_leaders(
-        self, election: ElectionType, partitions: Sequence[TopicPartition] | None
+        self, principal: Principal, election: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> ElectionOutcomes:
-        """Elect leaders for partitions, with None for all; why each of them keeps the one it has."""
+        """Elect leaders for partitions, with None for all; why each of them keeps the one it has.
+
+        Raises ApiError CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER or KAFKA_STORAGE_ERROR.
+        """
+        require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
         return await self._controller.elect_leaders(election, partitions)
 
-    @property
-    def auto_create_enabled(self) -> bool:
-        """Whether a topic that a client asks for and that is not there may be created (`auto.create.topics.enable`)."""
-        return self._settings.boolean("auto.create.topics.enable")
+    def reassignments(self, principal: Principal) -> tuple[TopicPartition, ...]:
+        """The partitions on their way to other brokers: none, every replica is on the one broker.
 
-    async def auto_create(self, names: Iterable[str]) -> dict[str, Outcome[TopicImage]]:
+        Raises ApiError CLUSTER_AUTHORIZATION_FAILED.
+        """
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
+        return ()
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Which of `names` could be created because somebody asks for them (`auto.create.topics.enable`)."""
+        if not self._settings.boolean("auto.create.topics.enable"):
+            return []
+        image = self._controller.image
+        return [name for name in names if image.topic(name) is None and _is_legal(name)]
+
+    async def auto_create(self, principal: Principal, names: Iterable[str]) -> dict[str, Outcome[TopicImage]]:
         """Create topics with the broker's defaults, those of coordinators as they need them.
 
         A topic that is there already is not an error. The outcome of each is its image, or why there is none.
         """
+        names = list(dict.fromkeys(names))
+        refused = self._refused_creations(principal, names)
+        return await _by_name(names, lambda name: name, refused, self._create_with_defaults)
+
+    async def ensure_internal(self, name: str) -> TopicImage:
+        """The topic of a coordinator, created now by the broker itself if it is not there. Raises ApiError."""
+        assert is_internal_topic(name), name
+        topic = self.image.topic(name)
+        if topic is not None:
+            return topic
+        outcome = (await self._create_with_defaults([name]))[name]
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome
+
+    async def _create_with_defaults(self, names: Sequence[str]) -> dict[str, Outcome[TopicImage]]:
         outcomes: dict[str, Outcome[TopicImage]] = {}
         wanted = []
-        for name in dict.fromkeys(names):
+        for name in names:
             internal = new_internal_topic(name, self._settings, len(self.image.brokers))
             if internal is None and is_internal_topic(name):
                 outcomes[name] = _unknown(name)
@@ -90,16 +196,67 @@ class TopicService:
             outcomes[name] = topic if topic is not None else _unknown(name)
         return outcomes
 
-    async def ensure_internal(self, name: str) -> TopicImage:
-        """The topic of a coordinator, created now if it is not there. Raises ApiError."""
-        assert is_internal_topic(name), name
-        topic = self.image.topic(name)
-        if topic is not None:
-            return topic
-        outcome = (await self.auto_create([name]))[name]
-        if isinstance(outcome, ApiError):
-            raise outcome
-        return outcome
+    def _may(self, principal: Principal, operation: Operation, topic: str) -> bool:
+        return self._authorizer is ALLOW_ALL or self._authorizer.allows(principal, operation, ResourceType.TOPIC, topic)
+
+    def _refused(self, principal: Principal, operation: Operation, names: Iterable[str]) -> dict[str, ApiError]:
+        """The topics to which the principal may not do it, each with the reason."""
+        refused: dict[str, ApiError] = {}
+        for name in names:
+            try:
+                require(self._authorizer, principal, operation, ResourceType.TOPIC, name)
+            except ApiError as error:
+                refused[name] = error
+        return refused
+
+    def _refused_creations(self, principal: Principal, names: Iterable[str]) -> dict[str, ApiError]:
+        """Topics are created by whoever may create any in the cluster, or this one."""
+        try:
+            require(self._authorizer, principal, Operation.CREATE, ResourceType.CLUSTER)
+        except ApiError:
+            return self._refused(principal, Operation.CREATE, names)
+        return {}
+
+    def _refused_deletion(self, principal: Principal, wanted: str | UUID) -> ApiError | None:
+        """A topic that is not there is left to the controller to refuse."""
+        name = wanted
+        if isinstance(wanted, UUID):
+            topic = self.image.topic_by_id(wanted)
+            if topic is None:
+                return None
+            name = topic.name
+        assert isinstance(name, str)
+        return self._refused(principal, Operation.DELETE, [name]).get(name)
+
+
+W = TypeVar("W")
+
+
+async def _by_name(
+    wanted: Sequence[W],
+    name_of: Callable[[W], str],
+    refused: dict[str, ApiError],
+    act: Callable[[Sequence[W]], Awaitable[dict[str, Outcome[T]]]],
+) -> dict[str, Outcome[T]]:
+    """The outcome of each, in the order of the request: a refusal, or what came of those that are allowed."""
+    allowed = [each for each in wanted if name_of(each) not in refused] if refused else wanted
+    decided: dict[str, Outcome[T]] = {}
+    if allowed:
+        try:
+            decided = await act(allowed)
+        except ApiError as error:
+            decided = {name_of(each): error for each in allowed}
+    if not refused:
+        return decided
+    return {name: refused[name] if name in refused else decided[name] for name in map(name_of, wanted)}
+
+
+def _is_legal(name: str) -> bool:
+    try:
+        validate_topic_name(name)
+    except ApiError:
+        return False
+    return True
 
 
 def _unknown(name: str) -> ApiError:

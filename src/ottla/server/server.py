@@ -6,6 +6,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 import logging
 
 from ottla.broker.access import ALLOW_ALL
+from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
@@ -72,7 +73,7 @@ class Server:
         self._lifecycle = BrokerLifecycle(settings, store, self._metadata, self._controller, doors.rng)
         self._replicas = ReplicaManager()
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
-        self._configs = ConfigService(self._controller, settings)
+        self._configs = ConfigService(self._controller, settings, ALLOW_ALL)
         self._groups = GroupCoordinator(
             group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
         )
@@ -97,12 +98,13 @@ class Server:
             produce_deadlines=Deadlines(doors.clock, doors.timer),
             fetch_purgatory=self._fetch_purgatory,
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
-            topics=TopicService(self._controller, settings, self._logs.require_online),
+            topics=TopicService(self._controller, settings, ALLOW_ALL, self._logs.require_online),
             configs=self._configs,
-            cluster=ClusterView(settings, lambda: self._metadata.image),
+            cluster=ClusterView(settings, lambda: self._metadata.image, ALLOW_ALL),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts),
-            log_directories=LogDirectoryService(self._logs),
+            log_directories=LogDirectoryService(self._logs, ALLOW_ALL),
+            active_producers=ActiveProducers(self._replicas, ALLOW_ALL),
         )
         sessions = FetchSessionCache(
             doors.clock,

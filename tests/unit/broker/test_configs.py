@@ -5,6 +5,7 @@ from ottla.broker.configs import DESCRIBED_MAX, ConfigService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
+from ottla.model.principal import ANONYMOUS
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.topic_table import TOPIC_SETTINGS
@@ -32,27 +33,27 @@ def configs(controller):
 async def test_the_nearest_value_holds(configs):
     assert configs.topic_settings("a")["retention.ms"] == "120000"
     assert configs.topic_settings("b")["retention.ms"] == "7"
-    await configs.alter(setting(ALL_BROKERS, "log.retention.ms", "5"))
+    await configs.alter(ANONYMOUS, setting(ALL_BROKERS, "log.retention.ms", "5"))
     assert configs.topic_settings("a")["retention.ms"] == "5"
-    await configs.alter(setting(BROKER, "log.retention.ms", "6"))
+    await configs.alter(ANONYMOUS, setting(BROKER, "log.retention.ms", "6"))
     assert configs.topic_settings("a")["retention.ms"] == "6"
     assert configs.topic_settings("b")["retention.ms"] == "7"
 
 
 async def test_the_described_value_is_the_one_that_holds(configs):
-    await configs.alter(setting(BROKER, "log.retention.ms", "6"))
+    await configs.alter(ANONYMOUS, setting(BROKER, "log.retention.ms", "6"))
     for topic in ("a", "b"):
-        described = {entry.name: entry.value for entry in configs.describe(topic_resource(topic), None)}
+        described = {entry.name: entry.value for entry in configs.describe(ANONYMOUS, topic_resource(topic), None)}
         assert described == configs.topic_settings(topic)
 
 
 async def test_every_setting_is_described(configs):
-    assert [entry.name for entry in configs.describe(topic_resource("a"), None)] == list(TOPIC_SETTINGS)
-    assert [entry.name for entry in configs.describe(BROKER, None)] == list(BROKER_SETTINGS)
+    assert [entry.name for entry in configs.describe(ANONYMOUS, topic_resource("a"), None)] == list(TOPIC_SETTINGS)
+    assert [entry.name for entry in configs.describe(ANONYMOUS, BROKER, None)] == list(BROKER_SETTINGS)
 
 
 async def test_the_source_of_a_value_is_that_of_its_first_synonym(configs):
-    entries = {entry.name: entry for entry in configs.describe(topic_resource("a"), None)}
+    entries = {entry.name: entry for entry in configs.describe(ANONYMOUS, topic_resource("a"), None)}
     assert entries["retention.ms"].source == ConfigSource.STATIC_BROKER
     assert [each.name for each in entries["retention.ms"].synonyms] == ["log.retention.minutes", "log.retention.hours"]
     assert entries["segment.ms"].source == ConfigSource.DEFAULT
@@ -63,8 +64,8 @@ async def test_only_logs_whose_settings_may_have_changed_are_told(controller, co
     controller._loader.publisher.subscribe(
         lambda image, delta: told.append({topic.name for topic in configs.topics_with_changed_settings(image, delta)})
     )
-    await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
-    await configs.alter(setting(ALL_BROKERS, "log.retention.ms", "1"))
+    await configs.alter(ANONYMOUS, setting(topic_resource("a"), "retention.ms", "1"))
+    await configs.alter(ANONYMOUS, setting(ALL_BROKERS, "log.retention.ms", "1"))
     await controller.create_topics([NewTopic("new", configs={"retention.ms": "1"})])
     await controller.delete_topics(["b"])
     assert told == [{"a"}, {"a", "b"}, set(), set()]
@@ -75,13 +76,13 @@ async def test_a_subscriber_sees_the_settings_of_the_image_it_is_given(controlle
     controller._loader.publisher.subscribe(
         lambda image, delta: seen.append(configs.topic_settings("a", image)["retention.ms"])
     )
-    await configs.alter(setting(topic_resource("a"), "retention.ms", "1"))
+    await configs.alter(ANONYMOUS, setting(topic_resource("a"), "retention.ms", "1"))
     assert seen == ["1"]
 
 
 async def test_topics_that_set_the_same_things_are_described_once(configs, controller):
     await controller.create_topics([NewTopic("c"), NewTopic("d", configs={"retention.ms": "7"})])
-    a, b, c, d = (configs.describe(topic_resource(name), None) for name in "abcd")
+    a, b, c, d = (configs.describe(ANONYMOUS, topic_resource(name), None) for name in "abcd")
     assert a is c
     assert b is d
     assert a is not b
@@ -89,16 +90,16 @@ async def test_topics_that_set_the_same_things_are_described_once(configs, contr
 
 @pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
 async def test_what_was_described_is_described_anew_when_a_broker_changes(configs, resource):
-    before = [configs.describe(each, None) for each in (topic_resource("a"), BROKER)]
+    before = [configs.describe(ANONYMOUS, each, None) for each in (topic_resource("a"), BROKER)]
     for value in ("5", "6", None):
-        await configs.alter(setting(resource, "log.retention.ms", value))
+        await configs.alter(ANONYMOUS, setting(resource, "log.retention.ms", value))
         topic, broker = (
-            {entry.name: entry.value for entry in configs.describe(each, None)}
+            {entry.name: entry.value for entry in configs.describe(ANONYMOUS, each, None)}
             for each in (topic_resource("a"), BROKER)
         )
         assert topic["retention.ms"] == (value or "120000")
         assert broker["log.retention.ms"] == value
-    assert [configs.describe(each, None) for each in (topic_resource("a"), BROKER)] == before
+    assert [configs.describe(ANONYMOUS, each, None) for each in (topic_resource("a"), BROKER)] == before
 
 
 async def test_what_is_remembered_of_topics_has_a_limit(configs, controller):
@@ -107,7 +108,7 @@ async def test_what_is_remembered_of_topics_has_a_limit(configs, controller):
         [NewTopic(name, configs={"retention.ms": str(number)}) for number, name in enumerate(names)]
     )
     for number, name in enumerate(names):
-        entries = {entry.name: entry.value for entry in configs.describe(topic_resource(name), None)}
+        entries = {entry.name: entry.value for entry in configs.describe(ANONYMOUS, topic_resource(name), None)}
         assert entries["retention.ms"] == str(number)
     assert len(configs._described) <= DESCRIBED_MAX
 
@@ -127,15 +128,15 @@ async def test_what_holds_on_a_broker_is_its_own_then_that_of_all_then_that_of_i
         (BROKER, None),
         (ALL_BROKERS, None),
     ):
-        await configs.alter(setting(resource, "max.connections", value))
+        await configs.alter(ANONYMOUS, setting(resource, "max.connections", value))
         seen.append(holds())
     assert seen == [50, 60, 70, 70, 80, 50]
 
 
 async def test_dynamic_settings_of_a_broker_are_described_with_their_sources(configs):
-    await configs.alter(setting(ALL_BROKERS, "max.connections", "60"))
-    await configs.alter(setting(BROKER, "max.connections", "70"))
-    [entry] = configs.describe(BROKER, {"max.connections"})
+    await configs.alter(ANONYMOUS, setting(ALL_BROKERS, "max.connections", "60"))
+    await configs.alter(ANONYMOUS, setting(BROKER, "max.connections", "70"))
+    [entry] = configs.describe(ANONYMOUS, BROKER, {"max.connections"})
     assert not entry.is_read_only
     assert [(each.value, each.source) for each in entry.synonyms] == [
         ("70", ConfigSource.DYNAMIC_BROKER),

@@ -7,6 +7,7 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import TopicImage, topic_resource
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
 
 
 @pytest.fixture
@@ -15,24 +16,24 @@ async def topics(start_controller):
 
 
 async def test_a_topic_made_by_itself_has_the_brokers_defaults(topics):
-    outcomes = await topics.auto_create(["a", "b", "a"])
+    outcomes = await topics.auto_create(ANONYMOUS, ["a", "b", "a"])
     assert {name: len(topic.partitions) for name, topic in outcomes.items()} == {"a": 2, "b": 2}
 
 
 async def test_a_topic_that_is_there_already_is_found_instead(topics):
-    await topics.create([NewTopic("a", 7)])
-    outcome = (await topics.auto_create(["a"]))["a"]
+    await topics.create(ANONYMOUS, [NewTopic("a", 7)])
+    outcome = (await topics.auto_create(ANONYMOUS, ["a"]))["a"]
     assert isinstance(outcome, TopicImage)
     assert len(outcome.partitions) == 7
 
 
 async def test_two_who_need_the_same_topic_get_the_same_one(topics):
-    first, second = await asyncio.gather(topics.auto_create(["a"]), topics.auto_create(["a"]))
+    first, second = await asyncio.gather(topics.auto_create(ANONYMOUS, ["a"]), topics.auto_create(ANONYMOUS, ["a"]))
     assert first["a"].topic_id == second["a"].topic_id
 
 
 async def test_what_cannot_be_made_is_told_why(topics):
-    outcomes = await topics.auto_create(["a", "bad name", "__transaction_state"])
+    outcomes = await topics.auto_create(ANONYMOUS, ["a", "bad name", "__transaction_state"])
     assert isinstance(outcomes["a"], TopicImage)
     assert outcomes["bad name"].code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert outcomes["__transaction_state"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -7,12 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
 from ottla.broker.topics import TopicService
 from ottla.gateways.kafka.api import Api
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
+from ottla.model.principal import ANONYMOUS
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
@@ -23,15 +25,17 @@ from tests.unit.metadata.metadata_broker import MetadataBroker
 class AdminDoor:
     """Has what a broker gives to the handlers of these APIs."""
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: dict[str, str] | None = None, authorizer: Authorizer = ALLOW_ALL
+    ) -> None:
         self.refusals: list[tuple[Any, ...]] = []
         self.settings = BrokerSettings(settings or {})
         self.tasks = Tasks()
         self.metadata = MetadataBroker(directory, self.settings, SeededRng(0), self.tasks)
         self.controller = self.metadata.controller
-        self.topics = TopicService(self.controller, self.settings)
-        self.configs = ConfigService(self.controller, self.settings)
-        self.cluster = ClusterView(self.settings, lambda: self.image)
+        self.topics = TopicService(self.controller, self.settings, authorizer)
+        self.configs = ConfigService(self.controller, self.settings, authorizer)
+        self.cluster = ClusterView(self.settings, lambda: self.image, authorizer)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
         self.reached_at = Address("broker.example", 19092)
 
@@ -54,6 +58,7 @@ class AdminDoor:
         ctx = SimpleNamespace(
             api_version=version,
             broker=self,
+            principal=ANONYMOUS,
             connection=SimpleNamespace(
                 local=self.reached_at, listener_name="PLAINTEXT", peer=Address("127.0.0.1", 50000)
             ),

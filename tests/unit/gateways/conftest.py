@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.access import ALLOW_ALL, Authorizer
 from tests.unit.gateways.admin_door import AdminDoor
 from tests.unit.gateways.log_door import LogDoor
 
@@ -14,10 +15,10 @@ async def open_door(tmp_path: Path) -> AsyncIterator[OpenDoor]:
     """Opens admin doors with the settings given, each with its own data."""
     doors: list[AdminDoor] = []
 
-    async def open_one(settings: dict[str, str] | None = None) -> AdminDoor:
+    async def open_one(settings: dict[str, str] | None = None, authorizer: Authorizer = ALLOW_ALL) -> AdminDoor:
         directory = tmp_path / str(len(doors))
         directory.mkdir()
-        doors.append(await AdminDoor(directory, settings).open())
+        doors.append(await AdminDoor(directory, settings, authorizer).open())
         return doors[-1]
 
     yield open_one

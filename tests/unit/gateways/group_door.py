@@ -13,6 +13,7 @@ from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.model.principal import ANONYMOUS
 from ottla.network.address import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.runtime.rng import SeededRng
@@ -40,7 +41,7 @@ class GroupDoor(AdminDoor):
         self.metadata.loader.publisher.subscribe(
             lambda image, delta: self.groups.metadata_changed(image, [topic.name for topic in delta.deleted_topics])
         )
-        await self.topics.create([NewTopic("flights", num_partitions=2)])
+        await self.topics.create(ANONYMOUS, [NewTopic("flights", num_partitions=2)])
         await self.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("g",)))
         return self
 
@@ -61,6 +62,7 @@ class GroupDoor(AdminDoor):
             answered.set_result(type(response).decode(version, response.encode(version)))
 
         ctx = SimpleNamespace(
+            principal=ANONYMOUS,
             api_version=version,
             client_id="client",
             broker=self,

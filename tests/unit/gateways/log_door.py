@@ -8,11 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from ottla.broker.access import ALLOW_ALL
+from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
@@ -51,6 +54,7 @@ class LogDoor:
         self.replicas = ReplicaManager()
         self.record_deletion = RecordDeletion(self.replicas, self.logs.checkpoint_log_starts)
         self.log_directories = LogDirectoryService(self.logs)
+        self.active_producers = ActiveProducers(self.replicas, ALLOW_ALL)
         self.fetch_purgatory = Purgatory(self.timer)
         self.fetch_max_bytes = 1 << 20
         self.fetch_sessions = FetchSessionCache(self.clock, self.rng, slots_max=0, eviction_ms=1_000)
@@ -119,6 +123,7 @@ class LogDoor:
     def _context(self, version: int) -> SimpleNamespace:
         self.gateway.fetch_sessions = self.fetch_sessions
         return SimpleNamespace(
+            principal=ANONYMOUS,
             api_version=version,
             broker=self,
             kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set()),

@@ -8,6 +8,7 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.records import BrokerRemovedRecord
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.native.errors import MessageError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.runtime import turns as turns_module
@@ -23,7 +24,7 @@ def named(*names, **fields):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_version_tells_brokers_topics_and_partitions(door, version):
-    await door.topics.create([NewTopic("a", 2)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2)])
     answer = await door.ask(API, named("a"), version)
     assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "broker.example", 19092)]
     (topic,) = answer.topics
@@ -41,7 +42,7 @@ async def test_every_version_tells_brokers_topics_and_partitions(door, version):
 
 
 async def test_null_asks_for_all_topics_sorted_and_an_empty_list_for_none(door):
-    await door.topics.create([NewTopic(name) for name in ("b", "a", "__consumer_offsets")])
+    await door.topics.create(ANONYMOUS, [NewTopic(name) for name in ("b", "a", "__consumer_offsets")])
     everything = await door.ask(API, MetadataRequest(topics=None))
     assert [(topic.name, topic.is_internal) for topic in everything.topics] == [
         ("__consumer_offsets", True),
@@ -52,7 +53,7 @@ async def test_null_asks_for_all_topics_sorted_and_an_empty_list_for_none(door):
 
 
 async def test_in_version_0_an_empty_list_asks_for_all(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     assert [topic.name for topic in (await door.ask(API, MetadataRequest(topics=()), 0)).topics] == ["a"]
 
 
@@ -94,12 +95,12 @@ async def test_the_offsets_topic_is_created_as_its_coordinator_needs_it(open_doo
 
 
 async def test_a_topic_asked_for_twice_is_told_once(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     assert len((await door.ask(API, named("a", "a"))).topics) == 1
 
 
 async def test_topics_are_found_by_id(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     topic_id = door.image.topic("a").topic_id
     request = MetadataRequest(
         topics=(
@@ -124,7 +125,7 @@ async def test_ids_before_their_version_are_refused(door):
 
 
 async def test_authorized_operations_are_told_only_when_asked_for(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     plain = await door.ask(API, named("a"), 8)
     assert plain.cluster_authorized_operations == plain.topics[0].topic_authorized_operations == -(2**31)
     request = named("a", include_cluster_authorized_operations=True, include_topic_authorized_operations=True)
@@ -140,7 +141,7 @@ async def test_an_advertised_address_is_told_to_everybody(open_door):
 
 
 async def test_a_partition_whose_broker_is_gone_has_no_leader(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     image, _ = apply_records(door.image, [BrokerRemovedRecord(1)])
     (partition,) = TopicEntries().entry(image, image.topic("a")).partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
@@ -148,11 +149,11 @@ async def test_a_partition_whose_broker_is_gone_has_no_leader(door):
 
 
 async def test_an_entry_is_made_once_until_its_topic_or_the_brokers_change(door):
-    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b")])
     entries = TopicEntries()
     before = door.image
     first = entries.entry(before, before.topic("a"))
-    await door.topics.delete(["b"])
+    await door.topics.delete(ANONYMOUS, ["b"])
     assert entries.entry(door.image, door.image.topic("a")) is first
     without_broker, _ = apply_records(before, [BrokerRemovedRecord(1)])
     assert entries.entry(without_broker, before.topic("a")) is not first
@@ -187,7 +188,7 @@ def sorts_of_topics(door, count):
 
 
 async def test_an_answer_about_many_topics_lets_others_get_on_and_is_the_same_as_in_one_go(door, monkeypatch):
-    await door.topics.create([NewTopic("a", 2), NewTopic("b")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2), NewTopic("b")])
     request = sorts_of_topics(door, 3_000)
     async with TurnsOfTheLoop() as turns:
         sliced = await door.ask(API, request)
@@ -201,7 +202,7 @@ async def test_an_answer_about_many_topics_lets_others_get_on_and_is_the_same_as
 
 
 async def test_all_topics_when_they_are_many_let_others_get_on(door, monkeypatch):
-    await door.topics.create([NewTopic(name) for name in "edcba"])
+    await door.topics.create(ANONYMOUS, [NewTopic(name) for name in "edcba"])
     monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 2)
     async with TurnsOfTheLoop() as turns:
         answer = await door.ask(API, MetadataRequest(topics=None))
@@ -211,7 +212,7 @@ async def test_all_topics_when_they_are_many_let_others_get_on(door, monkeypatch
 
 async def test_topics_that_are_missing_among_many_are_created(open_door, monkeypatch):
     door = await open_door({"num.partitions": "3"})
-    await door.topics.create([NewTopic("b", 1)])
+    await door.topics.create(ANONYMOUS, [NewTopic("b", 1)])
     monkeypatch.setattr(turns_module, "ITEMS_PER_TURN", 2)
     answer = await door.ask(API, named("a", "b", "c", "not legal"))
     assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [

@@ -5,6 +5,7 @@ import pytest
 from ottla.gateways.kafka.api_20_delete_topics import API
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
@@ -16,7 +17,7 @@ def by_name(*names, version=API.max_version):
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
 async def test_every_version_deletes_by_name(door, version):
-    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b")])
     answer = await door.ask(API, by_name("a", "x", version=version), version)
     assert [(each.name, each.error_code) for each in answer.responses] == [
         ("a", ErrorCode.NONE),
@@ -26,7 +27,7 @@ async def test_every_version_deletes_by_name(door, version):
 
 
 async def test_a_topic_is_deleted_by_id(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     topic_id = door.image.topic("a").topic_id
     states = (DeleteTopicState(topic_id=topic_id), DeleteTopicState(topic_id=UUID(int=9)))
     answer = await door.ask(API, DeleteTopicsRequest(topics=states))
@@ -37,7 +38,7 @@ async def test_a_topic_is_deleted_by_id(door):
 
 
 async def test_a_topic_is_named_in_exactly_one_way(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     states = (DeleteTopicState(), DeleteTopicState(name="a", topic_id=door.image.topic("a").topic_id))
     answer = await door.ask(API, DeleteTopicsRequest(topics=states))
     assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
@@ -47,7 +48,7 @@ async def test_a_topic_is_named_in_exactly_one_way(door):
 @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (6, ErrorCode.TOPIC_DELETION_DISABLED)])
 async def test_deletion_that_is_switched_off_is_said_as_the_version_can(open_door, version, code):
     door = await open_door({"delete.topic.enable": "false"})
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     (response,) = (await door.ask(API, by_name("a", version=version), version)).responses
     assert response.error_code == code
     assert door.image.topic("a") is not None

@@ -3,6 +3,7 @@ import pytest
 from ottla.gateways.kafka.api_37_create_partitions import API
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -12,7 +13,7 @@ from ottla.protocol.messages.create_partitions import (
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
 async def test_every_version_adds_partitions(door, version):
-    await door.topics.create([NewTopic("a"), NewTopic("b", 2)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b", 2)])
     topics = (
         CreatePartitionsTopic("a", 3, None),
         CreatePartitionsTopic("b", 2, None),
@@ -28,7 +29,7 @@ async def test_every_version_adds_partitions(door, version):
 
 
 async def test_brokers_can_be_named(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     for brokers, code in (((9,), ErrorCode.INVALID_REPLICA_ASSIGNMENT), ((1,), ErrorCode.NONE)):
         topics = (CreatePartitionsTopic("a", 2, (CreatePartitionsAssignment(brokers),)),)
         (result,) = (await door.ask(API, CreatePartitionsRequest(topics=topics))).results
@@ -36,7 +37,7 @@ async def test_brokers_can_be_named(door):
 
 
 async def test_only_checking_adds_nothing(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     request = CreatePartitionsRequest(topics=(CreatePartitionsTopic("a", 3, None),), validate_only=True)
     (result,) = (await door.ask(API, request)).results
     assert result.error_code == ErrorCode.NONE

@@ -5,6 +5,7 @@ import pytest
 from ottla.gateways.kafka.api_46_list_partition_reassignments import API
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -13,6 +14,6 @@ from ottla.protocol.messages.list_partition_reassignments import (
 
 @pytest.mark.parametrize("topics", [None, (), (ListPartitionReassignmentsTopics("a", (0, 9)),)])
 async def test_nothing_is_being_reassigned(door, topics):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     answer = await door.ask(API, ListPartitionReassignmentsRequest(topics=topics))
     assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.NONE, None, ())

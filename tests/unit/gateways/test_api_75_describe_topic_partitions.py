@@ -1,6 +1,7 @@
 from ottla.gateways.kafka.api_75_describe_topic_partitions import API
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -29,7 +30,7 @@ async def pages(door, limit, *names):
 
 
 async def test_topics_come_sorted_with_their_partitions(door):
-    await door.topics.create([NewTopic("b", 1), NewTopic("a", 2)])
+    await door.topics.create(ANONYMOUS, [NewTopic("b", 1), NewTopic("a", 2)])
     answer = await door.ask(API, asks())
     assert found(answer) == [("a", [0, 1]), ("b", [0])]
     assert answer.next_cursor is None
@@ -40,7 +41,7 @@ async def test_topics_come_sorted_with_their_partitions(door):
 
 
 async def test_pages_hold_as_many_partitions_as_asked_for_and_lose_none(door):
-    await door.topics.create([NewTopic("a", 3), NewTopic("b", 1), NewTopic("c", 2)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 3), NewTopic("b", 1), NewTopic("c", 2)])
     assert await pages(door, 2) == [
         [("a", [0, 1])],
         [("a", [2]), ("b", [0])],
@@ -52,7 +53,7 @@ async def test_pages_hold_as_many_partitions_as_asked_for_and_lose_none(door):
 
 async def test_the_broker_bounds_the_page(open_door):
     door = await open_door({"max.request.partition.size.limit": "2"})
-    await door.topics.create([NewTopic("a", 3)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 3)])
     answer = await door.ask(API, asks(limit=100))
     assert found(answer) == [("a", [0, 1])]
     assert answer.next_cursor == Cursor("a", 2)
@@ -67,11 +68,11 @@ async def test_unknown_and_illegal_names_have_their_errors(door):
 
 
 async def test_a_cursor_at_a_topic_that_was_deleted_goes_on_behind_it(door):
-    await door.topics.create([NewTopic("a", 1), NewTopic("c", 1)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 1), NewTopic("c", 1)])
     assert found(await door.ask(API, asks(cursor=Cursor("b", 5)))) == [("c", [0])]
 
 
 async def test_a_cursor_before_the_first_partition_is_refused(door):
-    await door.topics.create([NewTopic("a", 1)])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 1)])
     answer = await door.ask(API, asks("a", cursor=Cursor("a", -1)))
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST]

@@ -10,6 +10,7 @@ from ottla.gateways.kafka import (
 )
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.alter_configs import AlterableConfig as ReplacingConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -48,7 +49,7 @@ async def alter(door, *resources, version=ALTER.max_version, validate_only=False
 
 @pytest.mark.parametrize("version", range(DESCRIBE.min_version, DESCRIBE.max_version + 1))
 async def test_every_version_describes_a_topic(door, version):
-    await door.topics.create([NewTopic("a", configs={"retention.ms": "5"})])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"retention.ms": "5"})])
     result = await describe(door, TOPIC, "a", version=version)
     assert (result.error_code, result.resource_name) == (ErrorCode.NONE, "a")
     configs = {config.name: config for config in result.configs}
@@ -61,7 +62,7 @@ async def test_every_version_describes_a_topic(door, version):
 
 
 async def test_only_the_settings_asked_for_are_described(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     result = await describe(door, TOPIC, "a", ("retention.ms", "no.such"))
     assert [config.name for config in result.configs] == ["retention.ms"]
     assert len((await describe(door, TOPIC, "a", ())).configs) > 10
@@ -69,7 +70,7 @@ async def test_only_the_settings_asked_for_are_described(door):
 
 async def test_synonyms_are_told_in_the_order_in_which_they_hold(open_door):
     door = await open_door({"log.retention.minutes": "3"})
-    await door.topics.create([NewTopic("a", configs={"retention.ms": "5"})])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"retention.ms": "5"})])
     await alter(door, (BROKER, "", [("log.retention.ms", SET, "9")]))
     result = await describe(door, TOPIC, "a", ("retention.ms",), include_synonyms=True)
     synonyms = [(each.name, each.value, each.source) for each in result.configs[0].synonyms]
@@ -82,7 +83,7 @@ async def test_synonyms_are_told_in_the_order_in_which_they_hold(open_door):
 
 
 async def test_synonyms_and_documentation_are_told_only_when_asked_for(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     plain = await describe(door, TOPIC, "a", ("retention.ms",))
     assert (plain.configs[0].synonyms, plain.configs[0].documentation) == ((), None)
     asked = await describe(door, TOPIC, "a", ("retention.ms",), include_synonyms=True, include_documentation=True)
@@ -137,7 +138,7 @@ async def test_a_group_and_client_metrics_have_no_settings(door, kind):
 
 @pytest.mark.parametrize("version", range(ALTER.min_version, ALTER.max_version + 1))
 async def test_every_version_changes_settings(door, version):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     responses = await alter(door, (TOPIC, "a", [("retention.ms", SET, "5")]), version=version)
     assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
     assert door.configs.topic_settings("a")["retention.ms"] == "5"
@@ -146,7 +147,7 @@ async def test_every_version_changes_settings(door, version):
 
 
 async def test_each_resource_has_its_own_error(door):
-    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b")])
     responses = await alter(
         door,
         (TOPIC, "a", [("retention.ms", SET, "5")]),
@@ -168,14 +169,14 @@ async def test_each_resource_has_its_own_error(door):
 
 
 async def test_only_checking_changes_nothing(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     responses = await alter(door, (TOPIC, "a", [("retention.ms", SET, "5")]), validate_only=True)
     assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
     assert door.configs.topic_settings("a")["retention.ms"] == "604800000"
 
 
 async def test_a_resource_named_twice_is_answered_once_with_an_error(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     change = (TOPIC, "a", [("retention.ms", SET, "5")])
     responses = await alter(door, change, change)
     assert [response.error_code for response in responses.values()] == [ErrorCode.INVALID_REQUEST]
@@ -195,7 +196,7 @@ async def replace(door, *resources, version=REPLACE.max_version, validate_only=F
 
 @pytest.mark.parametrize("version", range(REPLACE.min_version, REPLACE.max_version + 1))
 async def test_replacing_settings_takes_back_those_that_are_not_named(door, version):
-    await door.topics.create([NewTopic("a", configs={"retention.ms": "5", "segment.ms": "6"})])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"retention.ms": "5", "segment.ms": "6"})])
     responses = await replace(door, (TOPIC, "a", [("segment.ms", "7"), ("max.message.bytes", "8")]), version=version)
     assert (responses[TOPIC, "a"].error_code, responses[TOPIC, "a"].error_message) == (ErrorCode.NONE, None)
     described = await describe(door, TOPIC, "a")
@@ -204,7 +205,7 @@ async def test_replacing_settings_takes_back_those_that_are_not_named(door, vers
 
 
 async def test_replacing_settings_of_all_brokers_reaches_their_topics(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     await alter(door, (BROKER, "", [("log.retention.ms", SET, "9"), ("log.roll.ms", SET, "8")]))
     responses = await replace(door, (BROKER, "", [("log.retention.ms", "10")]))
     assert responses[BROKER, ""].error_code == ErrorCode.NONE
@@ -228,7 +229,7 @@ async def test_replacing_settings_of_all_brokers_reaches_their_topics(door):
     ],
 )
 async def test_what_cannot_replace_settings_is_refused_and_nothing_changes(door, resource, code):
-    await door.topics.create([NewTopic("a", configs={"segment.ms": "6"})])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"segment.ms": "6"})])
     responses = await replace(door, resource)
     assert responses[resource[:2]].error_code == code
     assert responses[resource[:2]].error_message
@@ -236,14 +237,14 @@ async def test_what_cannot_replace_settings_is_refused_and_nothing_changes(door,
 
 
 async def test_only_checking_a_replacement_changes_nothing(door):
-    await door.topics.create([NewTopic("a", configs={"segment.ms": "6"})])
+    await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"segment.ms": "6"})])
     responses = await replace(door, (TOPIC, "a", []), validate_only=True)
     assert responses[TOPIC, "a"].error_code == ErrorCode.NONE
     assert door.configs.topic_settings("a")["segment.ms"] == "6"
 
 
 async def test_the_message_names_every_setting_that_cannot_be_and_what_to_do(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     changes = [("retention_ms", SET, "1"), ("segment.ms", SET, "0"), ("log.retention.bytes", SET, "1")]
     message = (await alter(door, (TOPIC, "a", changes)))[TOPIC, "a"].error_message
     assert message == (
@@ -259,7 +260,7 @@ async def test_the_message_names_every_setting_that_cannot_be_and_what_to_do(doo
 
 
 async def test_a_message_stays_short_however_much_is_wrong(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     changes = [(f"{number}{'x' * 5_000}", SET, "1") for number in range(1_000)]
     message = (await alter(door, (TOPIC, "a", [*changes, ("retention.ms", SET, "y" * 20_000)])))[
         TOPIC, "a"
@@ -278,7 +279,7 @@ async def test_a_message_stays_short_however_much_is_wrong(door):
     ],
 )
 async def test_resources_with_settings_are_listed_by_type(door, types, expected):
-    await door.topics.create([NewTopic("b"), NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("b"), NewTopic("a")])
     answer = await door.ask(LIST, ListConfigResourcesRequest(resource_types=types))
     assert answer.error_code == ErrorCode.NONE
     assert [(each.resource_type, each.resource_name) for each in answer.config_resources] == expected
@@ -291,13 +292,13 @@ async def test_a_type_of_resource_that_nobody_knows_is_refused(door, types):
 
 
 async def test_the_oldest_version_lists_client_metrics_of_which_there_are_none(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     answer = await door.ask(LIST, ListConfigResourcesRequest(), 0)
     assert (answer.error_code, answer.config_resources) == (ErrorCode.NONE, ())
 
 
 async def test_every_setting_is_described_with_type_and_documentation(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     for kind, name in ((TOPIC, "a"), (BROKER, "1")):
         result = await describe(door, kind, name, include_synonyms=True, include_documentation=True)
         for config in result.configs:
@@ -309,7 +310,7 @@ async def test_every_setting_is_described_with_type_and_documentation(door):
 
 
 async def test_what_is_asked_twice_is_told_once(door):
-    await door.topics.create([NewTopic("a"), NewTopic("b")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b")])
     asked = [DescribeConfigsResource(TOPIC, name, keys) for name in "ab" for keys in (None, ("retention.ms",))]
     answer = await door.ask(DESCRIBE, DescribeConfigsRequest(resources=tuple(asked * 100)))
     assert [(each.resource_name, len(each.configs)) for each in answer.results] == [
@@ -322,7 +323,7 @@ async def test_what_is_asked_twice_is_told_once(door):
 
 async def test_many_topics_with_settings_of_their_own_are_told_apart(door):
     names = [f"t{number}" for number in range(600)]
-    await door.topics.create([NewTopic(name, configs={"retention.ms": name[1:]}) for name in names])
+    await door.topics.create(ANONYMOUS, [NewTopic(name, configs={"retention.ms": name[1:]}) for name in names])
     resources = tuple(DescribeConfigsResource(TOPIC, name, None) for name in names)
     answer = await door.ask(DESCRIBE, DescribeConfigsRequest(resources=resources))
     values = [[config.value for config in each.configs if config.name == "retention.ms"] for each in answer.results]

@@ -6,6 +6,7 @@ from ottla.gateways.kafka.api_02_list_offsets import API as LIST_OFFSETS
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.gateways.kafka.api_32_describe_configs import API as DESCRIBE_CONFIGS
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -17,7 +18,7 @@ MANY = SLICES * ITEMS_PER_TURN
 
 
 async def test_settings_of_many_resources(door):
-    await door.topics.create([NewTopic("a")])
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
     names = ["a", "a", *(f"unknown-{number}" for number in range(MANY))]
     resources = tuple(DescribeConfigsResource(resource_type=2, resource_name=name) for name in names)
     async with TurnsOfTheLoop() as turns:
@@ -27,7 +28,7 @@ async def test_settings_of_many_resources(door):
 
 
 async def test_coordinators_of_many_groups(door):
-    await door.topics.create([NewTopic("__consumer_offsets")])
+    await door.topics.create(ANONYMOUS, [NewTopic("__consumer_offsets")])
     keys = tuple(f"group-{number}" for number in range(MANY))
     async with TurnsOfTheLoop() as turns:
         answer = await door.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=keys))

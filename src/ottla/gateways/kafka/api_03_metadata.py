@@ -13,14 +13,13 @@ from typing import Final
 from uuid import UUID
 
 from ottla.gateways.kafka.api import Api
-from ottla.gateways.kafka.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.topic_entries import TOPIC_ENTRIES
 from ottla.metadata.controller.decision import Outcome
-from ottla.metadata.image.image import MetadataImage, TopicImage
+from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import validate_topic_name
 from ottla.native.errors import MessageError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
@@ -40,6 +39,7 @@ FIRST_VERSION_WITH_IDS = 12
 _name_of: Final = attrgetter("name")
 
 Created = Mapping[str, Outcome[TopicImage]]
+"""What came of the topics that were to be created because they were asked for."""
 
 
 def decode(version: int, frame: memoryview, offset: int) -> MetadataRequest:
@@ -63,7 +63,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     """
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL):
-        return await _answer(ctx, request, [*ctx.broker.image.topics()], {})
+        return await _answer(ctx, request, None, {})
     if ctx.api_version < FIRST_VERSION_WITH_IDS and (None in map(_name_of, topics) or any(map(_has_id, topics))):
         return MetadataResponse(
             topics=tuple(
@@ -73,11 +73,14 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     asked = Asked()
     async for some in in_turns(topics):
         asked.add(some)
-    missing: list[str] = []
-    async for names in in_turns(list(asked.names)):
-        missing += _missing(ctx, request, names)
-    created = await _create(ctx, missing) if missing else {}
-    return await _answer(ctx, request, asked.in_order(), created)
+    created: Created = {}
+    if request.allow_auto_topic_creation:
+        missing: list[str] = []
+        async for names in in_turns(list(asked.names)):
+            missing += ctx.broker.topics.missing(names)
+        if missing:
+            created = await ctx.broker.topics.auto_create(ctx.principal, missing)
+    return await _answer(ctx, request, asked, created)
 
 
 def _has_id(topic: MetadataRequestTopic) -> bool:
@@ -104,90 +107,27 @@ class Asked:
             else:
                 self.nameless += 1
 
-    def in_order(self) -> list[str | UUID | TopicImage | None]:
-        """All of it; None for those with neither name nor id."""
-        return [*self.names, *self.ids, *[None] * self.nameless]
+    def names_and_ids(self) -> list[str | UUID]:
+        """All that can be looked for."""
+        return [*self.names, *self.ids]
 
 
 async def _answer(
-    ctx: RequestContext, request: MetadataRequest, wanted: Sequence[str | UUID | TopicImage | None], created: Created
+    ctx: RequestContext, request: MetadataRequest, wanted: Asked | None, created: Created
 ) -> MetadataResponse:
-    image = ctx.broker.image
+    """The answer about all topics, or about those that are asked for."""
     entries: list[MetadataResponseTopic] = []
-    async for some in in_turns(wanted):
-        entries += _entries(ctx, request, image, some, created)
-    return _response(ctx, request, entries)
-
-
-async def _create(ctx: RequestContext, missing: list[str]) -> Created:
-    try:
-        return await ctx.broker.topics.auto_create(missing)
-    except ApiError as error:
-        return dict.fromkeys(missing, error)
-
-
-def _missing(ctx: RequestContext, request: MetadataRequest, names: Sequence[str]) -> list[str]:
-    """Which of `names` are to be created."""
-    if not request.allow_auto_topic_creation or not ctx.broker.topics.auto_create_enabled:
-        return []
-    return [name for name in names if _may_be_created(ctx, name)]
-
-
-def _may_be_created(ctx: RequestContext, name: str) -> bool:
-    if ctx.broker.image.topic(name) is not None:
-        return False
-    try:
-        validate_topic_name(name)
-    except ApiError:
-        return False
-    return True
-
-
-def _entries(
-    ctx: RequestContext,
-    request: MetadataRequest,
-    image: MetadataImage,
-    wanted: Sequence[str | UUID | TopicImage | None],
-    created: Created,
-) -> list[MetadataResponseTopic]:
-    """What is said of each of `wanted`: a name, an id, a topic, or neither."""
-    entries = []
-    for each in wanted:
-        if isinstance(each, str):
-            topic = image.topic(each)
-        elif isinstance(each, UUID):
-            topic = image.topic_by_id(each)
-        else:
-            topic = each
-        if topic is None:
-            entries.append(_unknown(ctx, each, created))
-            continue
-        entry = TOPIC_ENTRIES.entry(image, topic)
-        if request.include_topic_authorized_operations:
-            entry = replace(entry, topic_authorized_operations=TOPIC_OPERATIONS)
-        entries.append(entry)
-    return entries
-
-
-def _unknown(ctx: RequestContext, wanted: str | UUID | TopicImage | None, created: Created) -> MetadataResponseTopic:
-    if isinstance(wanted, UUID):
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted)
-    if not isinstance(wanted, str):
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        validate_topic_name(wanted)
-        outcome = created.get(wanted)
-        if isinstance(outcome, ApiError):
-            code = outcome.code
-    except ApiError as error:
-        code = error.code
-        ctx.note_refusal(code, error.message)
-    return MetadataResponseTopic(error_code=code, name=wanted)
-
-
-def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    if wanted is None:
+        async for found in in_turns(ctx.broker.topics.described(ctx.principal)):
+            entries += _found(ctx, request, found)
+    else:
+        async for names in in_turns(wanted.names_and_ids()):
+            entries += _asked_for(ctx, request, names, created)
+        entries += [MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)] * wanted.nameless
     cluster = ctx.broker.cluster
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = operation_bits(cluster.operations(ctx.principal))
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -195,11 +135,43 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
         ),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
-        topics=tuple(topics),
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-        ),
+        topics=tuple(entries),
+        cluster_authorized_operations=operations,
     )
+
+
+def _asked_for(
+    ctx: RequestContext, request: MetadataRequest, wanted: Sequence[str | UUID], created: Created
+) -> list[MetadataResponseTopic]:
+    outcomes = ctx.broker.topics.find_many(ctx.principal, wanted)
+    entries = iter(_found(ctx, request, [each for each in outcomes if isinstance(each, TopicImage)]))
+    return [
+        next(entries) if isinstance(outcome, TopicImage) else _not_found(ctx, each, outcome, created)
+        for each, outcome in zip(wanted, outcomes, strict=True)
+    ]
+
+
+def _found(ctx: RequestContext, request: MetadataRequest, topics: Sequence[TopicImage]) -> list[MetadataResponseTopic]:
+    service = ctx.broker.topics
+    image = service.image
+    entries = [TOPIC_ENTRIES.entry(image, topic) for topic in topics]
+    if request.include_topic_authorized_operations:
+        return [
+            replace(entry, topic_authorized_operations=operation_bits(service.operations(ctx.principal, topic.name)))
+            for entry, topic in zip(entries, topics, strict=True)
+        ]
+    return entries
+
+
+def _not_found(ctx: RequestContext, wanted: str | UUID, error: ApiError, created: Created) -> MetadataResponseTopic:
+    """Why there is no such topic, or, where it was to be created, why it was not."""
+    if isinstance(wanted, UUID):
+        return MetadataResponseTopic(error_code=error.code, name=None, topic_id=wanted)
+    outcome = created.get(wanted)
+    if isinstance(outcome, ApiError):
+        return MetadataResponseTopic(error_code=outcome.code, name=wanted)
+    ctx.note_refusal(error.code, error.message)
+    return MetadataResponseTopic(error_code=error.code, name=wanted)
 
 
 API = Api(ApiKey.METADATA, 0, 13, handle, is_task=True, decode=decode)

@@ -23,13 +23,9 @@ from ottla.protocol.messages.create_topics import (
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics; each is answered once it is durable and its partitions are there."""
-    outcomes: dict[str, Outcome[CreatedTopic]]
-    try:
-        outcomes = await ctx.broker.topics.create(
-            [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
-        )
-    except ApiError as error:
-        outcomes = {topic.name: error for topic in request.topics}
+    outcomes = await ctx.broker.topics.create(
+        ctx.principal, [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+    )
     return CreateTopicsResponse(topics=tuple(_result(ctx, name, outcome) for name, outcome in outcomes.items()))
 
 
@@ -49,6 +45,12 @@ def _result(ctx: RequestContext, name: str, outcome: Outcome[CreatedTopic]) -> C
         return CreatableTopicResult(
             name=name, error_code=outcome.code, error_message=outcome.message or None, configs=()
         )
+    try:
+        entries = ctx.broker.configs.created_topic_entries(ctx.principal, name, outcome.configs)
+    except ApiError as error:  # it is there, but its numbers and settings are not for this client to see
+        return CreatableTopicResult(
+            name=name, topic_id=outcome.topic_id, error_message=None, topic_config_error_code=error.code, configs=None
+        )
     return CreatableTopicResult(
         name=name,
         topic_id=outcome.topic_id,
@@ -56,7 +58,7 @@ def _result(ctx: RequestContext, name: str, outcome: Outcome[CreatedTopic]) -> C
         error_message=None,
         num_partitions=outcome.num_partitions,
         replication_factor=outcome.replication_factor,
-        configs=tuple(map(_config, ctx.broker.configs.created_topic_entries(outcome.configs))),
+        configs=tuple(map(_config, entries)),
     )
 
 

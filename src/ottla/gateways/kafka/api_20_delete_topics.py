@@ -4,7 +4,6 @@
 by id (KIP-516).
 """
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from ottla.gateways.kafka.api import Api
@@ -37,11 +36,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             results.append(_failure(state.name, state.topic_id, topic, ctx.api_version))
         else:
             wanted.append(topic)
-    outcomes: Sequence[Outcome[TopicImage]]
-    try:
-        outcomes = await ctx.broker.topics.delete(wanted)
-    except ApiError as error:
-        outcomes = [error] * len(wanted)
+    outcomes = await ctx.broker.topics.delete(ctx.principal, wanted)
     results.extend(_result(each, outcome, ctx.api_version) for each, outcome in zip(wanted, outcomes, strict=True))
     return DeleteTopicsResponse(responses=tuple(results))
 

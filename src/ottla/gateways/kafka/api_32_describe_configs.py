@@ -45,7 +45,7 @@ def _result(
     """What is told of a resource, made once for all that have the same entries: a thousand topics cost one."""
     try:
         resource = ConfigResource(config_resource_type(wanted.resource_type), wanted.resource_name)
-        entries = ctx.broker.configs.describe(resource, wanted.configuration_keys or None)
+        entries = ctx.broker.configs.describe(ctx.principal, resource, wanted.configuration_keys or None)
     except ApiError as error:
         return DescribeConfigsResult(
             error_code=error.code,

@@ -10,6 +10,8 @@ from typing import Final
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_log_dirs import (
@@ -20,6 +22,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+FIRST_VERSION_WITH_ERROR: Final = 3
 FIRST_VERSION_WITH_SPACE: Final = 4
 
 
@@ -28,7 +31,11 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    directory = await ctx.broker.log_directories.describe(wanted)
+    try:
+        directory = await ctx.broker.log_directories.describe(ctx.principal, wanted)
+    except ApiError as error:
+        refused = error.code if ctx.api_version >= FIRST_VERSION_WITH_ERROR else ErrorCode.NONE
+        return DescribeLogDirsResponse(error_code=refused)
     topics = tuple(
         DescribeLogDirsTopic(
             name=name,

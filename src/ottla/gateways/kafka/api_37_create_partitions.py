@@ -19,13 +19,9 @@ from ottla.protocol.messages.create_partitions import (
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add partitions to topics; each is answered once they are durable and there."""
-    outcomes: dict[str, Outcome[int]]
-    try:
-        outcomes = await ctx.broker.topics.create_partitions(
-            [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
-        )
-    except ApiError as error:
-        outcomes = {topic.name: error for topic in request.topics}
+    outcomes = await ctx.broker.topics.create_partitions(
+        ctx.principal, [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
+    )
     return CreatePartitionsResponse(results=tuple(_result(name, outcome) for name, outcome in outcomes.items()))
 
 

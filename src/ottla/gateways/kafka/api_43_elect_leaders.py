@@ -35,7 +35,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
         refusal = ApiError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
         return _response(refusal.code, ((each, refusal) for each in wanted or ()))
     try:
-        outcomes = await ctx.broker.topics.elect_leaders(election, wanted)
+        outcomes = await ctx.broker.topics.elect_leaders(ctx.principal, election, wanted)
     except ApiError as error:
         return _response(error.code, ((each, error) for each in wanted or ()))
     return _response(ErrorCode.NONE, outcomes)

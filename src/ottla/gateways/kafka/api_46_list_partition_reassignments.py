@@ -5,6 +5,7 @@ Nothing is ever being reassigned: every replica is on the one broker. Kafka's to
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -14,7 +15,11 @@ from ottla.protocol.messages.list_partition_reassignments import (
 
 def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     """Tell which partitions are on their way to other brokers: none, whichever are asked for."""
-    del ctx, request
+    del request
+    try:
+        ctx.broker.topics.reassignments(ctx.principal)
+    except ApiError as error:
+        return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
     return ListPartitionReassignmentsResponse(error_message=None)
 
 

@@ -5,7 +5,7 @@ is not there is not in the cluster.
 """
 
 from ottla.gateways.kafka.api import Api
-from ottla.gateways.kafka.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
@@ -36,7 +36,9 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
             for node in cluster.nodes(ctx.connection)
         ),
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            operation_bits(cluster.operations(ctx.principal))
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 

@@ -3,7 +3,6 @@
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import validate_topic_name
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -12,7 +11,6 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.replication.partition import NO_EPOCH
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -33,9 +31,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribePr
 
 def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
     try:
-        validate_topic_name(topic)
-        partition = ctx.broker.replicas.get(topic, index)
-        partition.require_leader_epoch(NO_EPOCH)
+        producers = ctx.broker.active_producers.describe(ctx.principal, topic, index)
     except ApiError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(
@@ -49,7 +45,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
                 coordinator_epoch=each.coordinator_epoch,
                 current_txn_start_offset=each.current_txn_first_offset,
             )
-            for each in partition.log.producers
+            for each in producers
         ),
     )
 

@@ -25,7 +25,7 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
     if ctx.api_version < FIRST_VERSION_WITH_TYPES:
         types = frozenset({int(ConfigResourceType.CLIENT_METRICS)})
     try:
-        resources = ctx.broker.configs.resources(types)
+        resources = ctx.broker.configs.resources(ctx.principal, types)
     except ApiError as error:
         return ListConfigResourcesResponse(error_code=error.code)
     return ListConfigResourcesResponse(

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ottla.gateways.kafka.api import Api
-from ottla.gateways.kafka.authorized_operations import TOPIC_OPERATIONS
+from ottla.gateways.kafka.authorized_operations import operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.topic_entries import offline_replicas
-from ottla.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from ottla.gateways.kafka.topic_entries import leader_or_error, offline_replicas
+from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import validate_topic_name
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -26,38 +25,40 @@ from ottla.protocol.messages.describe_topic_partitions import (
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """Tell who holds the partitions of topics, as many as fit a page."""
-    image = ctx.broker.image
     if request.cursor is not None and request.cursor.partition_index < 0:
         return DescribeTopicPartitionsResponse(
             topics=tuple(_failure(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics)
         )
     page_size = min(ctx.broker.settings.integer("max.request.partition.size.limit"), request.response_partition_limit)
-    return _page(image, _names(image, request), request.cursor, max(page_size, 1))
+    return _page(ctx, _names(ctx, request), request.cursor, max(page_size, 1))
 
 
-def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Iterator[str]:
-    """The topics from the cursor on, sorted; all there are when none is named."""
-    names = {topic.name for topic in request.topics} or image.topics_by_name
+def _names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Iterator[str]:
+    """The topics from the cursor on, sorted; all the client may see when none is named."""
+    names = {topic.name for topic in request.topics} or {
+        topic.name for topic in ctx.broker.topics.described(ctx.principal)
+    }
     first = request.cursor.topic_name if request.cursor is not None else ""
     return (name for name in sorted(names) if name >= first)
 
 
 def _page(
-    image: MetadataImage, names: Iterator[str], cursor: Cursor | None, page_size: int
+    ctx: RequestContext, names: Iterator[str], cursor: Cursor | None, page_size: int
 ) -> DescribeTopicPartitionsResponse:
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    room = page_size
+    left = page_size
     for name in names:
-        if not room:
+        if not left:
             return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=Cursor(topic_name=name))
-        topic = image.topic(name)
-        if topic is None:
-            topics.append(_failure(name, _unknown_code(name)))
+        try:
+            topic = ctx.broker.topics.find(ctx.principal, name)
+        except ApiError as error:
+            topics.append(_failure(name, error.code))
             continue
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        entry = _topic(image, topic, start, room)
+        entry = _topic(ctx, topic, start, left)
         topics.append(entry)
-        room -= len(entry.partitions)
+        left -= len(entry.partitions)
         end = start + len(entry.partitions)
         if end < len(topic.partitions):
             next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -65,20 +66,21 @@ def _page(
     return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
-def _topic(image: MetadataImage, topic: TopicImage, start: int, count: int) -> DescribeTopicPartitionsResponseTopic:
+def _topic(ctx: RequestContext, topic: TopicImage, start: int, count: int) -> DescribeTopicPartitionsResponseTopic:
+    image = ctx.broker.image
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=tuple(_partition(image, each) for each in islice(topic.partitions, start, start + count)),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operation_bits(ctx.broker.topics.operations(ctx.principal, topic.name)),
     )
 
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
-    leader = partition.leader if partition.leader in image.brokers else NO_LEADER
+    leader, error = leader_or_error(partition, image.brokers)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error,
         partition_index=partition.index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
@@ -88,14 +90,6 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopic
         last_known_elr=(),
         offline_replicas=offline_replicas(partition, image.brokers),
     )
-
-
-def _unknown_code(name: str) -> ErrorCode:
-    try:
-        validate_topic_name(name)
-    except ApiError as error:
-        return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _failure(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:

@@ -34,11 +34,8 @@ async def change_settings(
             alterations.append(alteration_of(each))
         except ApiError as error:
             outcomes[each.resource_type, each.resource_name] = error
-    try:
-        decided = await ctx.broker.configs.alter(alterations, validate_only=validate_only)
-        outcomes |= {(int(resource.type), resource.name): outcome for resource, outcome in decided.items()}
-    except ApiError as error:
-        outcomes |= {(int(each.resource.type), each.resource.name): error for each in alterations}
+    decided = await ctx.broker.configs.alter(ctx.principal, alterations, validate_only=validate_only)
+    outcomes |= {(int(resource.type), resource.name): outcome for resource, outcome in decided.items()}
     for outcome in outcomes.values():
         if outcome is not None:
             ctx.note_refusal(outcome.code, outcome.message)

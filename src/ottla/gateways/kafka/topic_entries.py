@@ -35,10 +35,17 @@ class TopicEntries:
         return entry
 
 
+def leader_or_error(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ErrorCode]:
+    """The leader as clients are told it, or -1 and the reason: a leader whose broker is not there is none."""
+    if partition.leader in brokers:
+        return partition.leader, ErrorCode.NONE
+    return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+
+
 def _partition(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> MetadataResponsePartition:
-    leader = partition.leader if partition.leader in brokers else NO_LEADER
+    leader, error = leader_or_error(partition, brokers)
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error,
         partition_index=partition.index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
