@@ -129,8 +129,8 @@ def _check_deliveries(history: History, final: FinalState) -> Iterator[Violation
                 yield Violation(kind, f"{delivery.group}, {_name(delivery.partition)}: {after} comes after {before}")
         delivered[delivery.group, delivery.partition].update(offsets)
         yield from _check_start(delivery, history)
-    for (group, partition), offsets in delivered.items():
-        missing = at.get(partition, {}).keys() - offsets
+    for (group, partition), seen in delivered.items():
+        missing = at.get(partition, {}).keys() - seen
         if missing:
             where = f"{group}, {_name(partition)}: {len(missing)} records from offset {min(missing)} on"
             yield Violation(Kind.SKIPPED, where)

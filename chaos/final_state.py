@@ -4,13 +4,13 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, TopicPartition
 
 from chaos.history import FinalState, Partition
-from workload.payload import read_value
+from workload.payload import Payload, read_value
 from workload.worker import PATIENCE_S
 
 
 def read_final_state(bootstrap: str, partitions: list[Partition]) -> FinalState:
     """Every record of `partitions`, and how many partitions each topic has. Raises what the client does."""
-    records: dict[Partition, list[tuple[int, object]]] = {partition: [] for partition in partitions}
+    records: dict[Partition, list[tuple[int, Payload | None]]] = {partition: [] for partition in partitions}
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, check_crcs=True)
     try:
         assigned = [TopicPartition(*partition) for partition in partitions]

@@ -142,9 +142,10 @@ def run(target: str, seconds: int, kernel: Path | None) -> Outcome:
             check=False,
         )
     statistics = list(STATISTICS.finditer(log.read_text(errors="replace")))
-    numbers = [int(statistics[-1][name]) for name in ("runs", "coverage", "inputs")] if statistics else [0, 0, 0]
+    runs, coverage, inputs = (int(statistics[-1][name]) if statistics else 0 for name in ("runs", "coverage", "inputs"))
     new = tuple(sorted(set(found.iterdir()) - known))
-    return Outcome(target, *numbers, new, ended.returncode == 0 and not new and bool(statistics), log)
+    is_ok = ended.returncode == 0 and not new and bool(statistics)
+    return Outcome(target, runs, coverage, inputs, new, is_ok, log)
 
 
 def replay(target: str, path: Path, kernel: Path | None) -> int:
@@ -157,7 +158,7 @@ def keep(target: str, kernel: Path | None) -> None:
     """Take the inputs that reach code that no seed reaches, as few and as small as libFuzzer can, into the seeds."""
     command, environment = command_of(target, kernel)
     seeds = seed_files.read(target)
-    merge = [*command, "-merge=1", *limits(target), SEEDS / target, BUILD / "corpus" / target]
+    merge = [*command, "-merge=1", *limits(target), str(SEEDS / target), str(BUILD / "corpus" / target)]
     subprocess.run(merge, cwd=ROOT, env=environment, check=True, capture_output=True)
     number = 0
     for path in sorted((SEEDS / target).iterdir()):

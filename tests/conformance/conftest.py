@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,9 +58,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Remember how the test ended; a failure in set-up or tear-down counts as the test's."""
-    report: pytest.TestReport = yield
+    report = yield
     proofs = item.config.stash.setdefault(PROOFS, {})
     for client, feature in item.stash.get(CLAIMS, []):
         key = (client, feature, item.nodeid)

@@ -12,7 +12,7 @@ or a parameter may name the client alone (`proves(client=...)`) and its tests th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -77,7 +77,7 @@ class Cell:
         )
 
 
-def claims(marks: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
+def claims(marks: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Client and feature of each claim in the keywords of a test's `proves` marks, the test's own marks first.
 
     Raises:

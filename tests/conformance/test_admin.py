@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
@@ -112,8 +112,12 @@ class TestConfluent:
     def test_partitions_are_only_added(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 2, 1)]))
+
+        def change_to(count: int) -> Callable[[], object]:
+            return lambda: only(confluent.create_partitions([NewPartitions(name, count)]))
+
         for count in (1, 2):
-            error = refused(lambda count=count: only(confluent.create_partitions([NewPartitions(name, count)])))
+            error = refused(change_to(count))
             assert error.code() == KafkaError.INVALID_PARTITIONS
 
     @pytest.mark.proves(feature="admin: topics")

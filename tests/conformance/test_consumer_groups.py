@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.conformance.clients.face import PATIENCE_S, Member
 from tests.conformance.group_members import (
     PARTITIONS,
-    PATIENCE_S,
     AioMember,
     ConfluentMember,
-    Member,
     PythonMember,
     fill,
     new_group,

@@ -285,9 +285,9 @@ def log_dump() -> Seeds:
         *("offset-index", "time-index", None, "snapshot", "leader-epochs", "partition-metadata", "offset-checkpoint"),
         "meta-properties",
     )
-    for index, name in enumerate(files, start=2):
-        content = struct.pack(">hqqqq", 0, 9, 1, 2, 3) if name is None else contents[name]
-        yield name or "transaction-index", bytes([index, 0]) + content
+    for index, file in enumerate(files, start=2):
+        content = struct.pack(">hqqqq", 0, 9, 1, 2, 3) if file is None else contents[file]
+        yield file or "transaction-index", bytes([index, 0]) + content
 
 
 def recovery() -> Seeds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -31,7 +31,7 @@ def is_flexible(api: Api, version: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> BrokerProcess:
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker whose memory nobody else moves."""
     with BrokerProcess(tmp_path_factory.mktemp("counts") / "data") as broker:
         yield broker

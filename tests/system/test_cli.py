@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -41,7 +42,7 @@ class Cli:
         assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
         return done.stdout
 
-    def start(self, *arguments: str, **streams: int) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*OTTLA, *arguments], env=self.env, **streams)
 
     def topic(self, partitions: int = 1) -> str:

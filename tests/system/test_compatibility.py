@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.protocol.frame import decode_response, encode_request
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,6 +37,7 @@ def advertised(broker: BrokerProcess) -> Versions:
         stream = connection.makefile("rb")
         (size,) = struct.unpack(">i", stream.read(4))
         _, response = decode_response(ApiKey.API_VERSIONS, VERSION, stream.read(size))
+    assert isinstance(response, ApiVersionsResponse)
     return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
 

@@ -1,7 +1,7 @@
 """Reads records from partitions: those it is told, or its share of topics that a group reads together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -211,7 +211,7 @@ class Consumer:
                     return records
                 await self._fetcher.arrival(deadline.left_ms)
 
-    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    async def __aiter__(self) -> AsyncGenerator[ConsumerRecord, None]:
         """Records one by one, for ever. With `auto_commit` a record counts as read when the next one is asked for."""
         while True:
             for record in await self.poll(1):

@@ -49,8 +49,9 @@ class Reader(Protocol):
 class Member(Protocol):
     """A member of a group; does not commit by itself."""
 
-    rebalances: int
-    """How often it was given an assignment."""
+    @property
+    def rebalances(self) -> int:
+        """How often it was given an assignment."""
 
     def poll(self) -> list[bytes]:
         """The values that have come; waits a moment when there are none."""

@@ -44,8 +44,9 @@ def events(ended: Ended, name: str) -> list[dict]:
 def test_what_the_verifiable_producer_was_promised_the_verifiable_consumer_reads(kafka: KafkaTools, name: str) -> None:
     kafka.new_topic(name)
     producer = f"{PACKAGE}.VerifiableProducer"
-    how = ("--bootstrap-server", kafka.bootstrap, "--topic", name, "--max-messages", 500, "--acks", "-1")
-    said = run_alone(producer, *how)
+    said = run_alone(
+        producer, "--bootstrap-server", kafka.bootstrap, "--topic", name, "--max-messages", 500, "--acks", "-1"
+    )
     acknowledged = events(said, "producer_send_success")
     assert sorted((int(event["value"]), event["offset"]) for event in acknowledged) == [(n, n) for n in range(500)]
     assert events(said, "producer_send_error") == []

@@ -4,6 +4,7 @@ how, 1 byte: bit 0 lengths, magic and checksums are made right, bit 3 the payloa
 """
 
 import struct
+from collections.abc import Sequence
 
 from kafka.record.default_records import DefaultRecordBatch
 
@@ -46,7 +47,7 @@ def check(data: bytes) -> None:
     consumers_agree(run, found)
 
 
-def decodes(run: bytes) -> list[tuple[object, ...]] | None:
+def decodes(run: bytes) -> Sequence[tuple[object, ...]] | None:
     """What the kernel finds, None when it refuses."""
     try:
         return decode_records(run, max_decompressed_bytes=BUDGET_BYTES)

@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     kio_agrees(message_class, version, written, again)
 
 
-def kio_agrees(message_class: type[Message], version: int, written: bytes, message: Message) -> None:
+def kio_agrees(message_class: Any, version: int, written: bytes, message: Message) -> None:
     """kio, where it has the message, reads the same, or refuses a value that it takes for more than a number.
 
     It is asked only about bytes that were found sound: of a count that promises gigabytes it makes room for gigabytes.

@@ -29,7 +29,7 @@ def offset_index(data: bytes) -> None:
     index.truncate_to_sound(LOG_BYTES)
     assert index.looks_sound(LOG_BYTES)
     assert data.startswith(index.to_bytes())
-    entries = list(index)
+    entries = [index[number] for number in range(len(index))]
     assert entries == sorted(set(entries))
     for entry in entries:
         assert 0 <= entry.position < LOG_BYTES
@@ -37,7 +37,7 @@ def offset_index(data: bytes) -> None:
     if len(entries) * 8 == len(data):
         assert was_sound
     index.truncate_to(BASE_OFFSET + 77)
-    assert all(entry.offset < BASE_OFFSET + 77 for entry in index)
+    assert all(index[number].offset < BASE_OFFSET + 77 for number in range(len(index)))
 
 
 def time_index(data: bytes) -> None:
@@ -49,10 +49,10 @@ def time_index(data: bytes) -> None:
     index.truncate_to_sound()
     assert index.looks_sound()
     assert data.startswith(index.to_bytes())
-    for entry in index:
-        assert index.lookup(entry.timestamp) == entry
+    for number in range(len(index)):
+        assert index.lookup(index[number].timestamp) == index[number]
     index.truncate_to(BASE_OFFSET + 77)
-    assert all(entry.offset < BASE_OFFSET + 77 for entry in index)
+    assert all(index[number].offset < BASE_OFFSET + 77 for number in range(len(index)))
 
 
 def leader_epochs(data: bytes) -> None:

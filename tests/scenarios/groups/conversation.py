@@ -101,7 +101,7 @@ class Conversation:
     def do_config(self, *settings: str) -> None:
         """Start over with other settings."""
         values = {name: int(value) for name, value in (setting.split("=") for setting in settings)}
-        self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **values})  # type: ignore[arg-type]
+        self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **values})
         self.do_restart()
 
     def do_restart(self) -> None:

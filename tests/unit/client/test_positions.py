@@ -43,8 +43,8 @@ def test_partitions_take_turns():
     for position in positions:
         position.waiting.extend([answer(position.topic_partition)] * 2)
     polled = []
-    while (position := positions.next_waiting()) is not None:
-        polled.append(position.waiting.popleft().topic_partition)
+    while (next_one := positions.next_waiting()) is not None:
+        polled.append(next_one.waiting.popleft().topic_partition)
     assert polled == [A, B, A, B]
 
 

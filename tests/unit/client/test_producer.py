@@ -49,6 +49,7 @@ class AppendingBroker(ScriptedBroker):
         [topic] = request.topic_data
         answers = []
         for data in topic.partition_data:
+            assert data.records is not None
             log = self.logs.setdefault(data.index, ModelLog())
             code, offset = (fault, -1) if isinstance(fault, int) else log.append(data.records)
             answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=offset))

@@ -143,7 +143,9 @@ async def test_an_advertised_address_is_told_to_everybody(open_door):
 async def test_a_partition_whose_broker_is_gone_has_no_leader(door):
     await door.topics.create(ANONYMOUS, [NewTopic("a")])
     image, _ = apply_records(door.image, [BrokerRemovedRecord(1)])
-    (partition,) = TopicEntries().entry(image, image.topic("a")).partitions
+    topic = image.topic("a")
+    assert topic is not None
+    (partition,) = TopicEntries().entry(image, topic).partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert partition.offline_replicas == (1,)
 

@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,9 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 
 
 def ask(version, name="client", software_version="1.0"):
-    gateway = KafkaGateway(None, None, APIS, None)
-    ctx = SimpleNamespace(api_version=version, kafka_connection=SimpleNamespace(gateway=gateway))
+    nothing: Any = None
+    gateway = KafkaGateway(nothing, nothing, APIS, nothing)
+    ctx: Any = SimpleNamespace(api_version=version, kafka_connection=SimpleNamespace(gateway=gateway))
     response = API.handle(ctx, ApiVersionsRequest(name, software_version))
     return ApiVersionsResponse.decode(version, response.encode(version))
 

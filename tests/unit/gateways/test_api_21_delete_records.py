@@ -83,7 +83,7 @@ async def test_the_greatest_time_is_that_of_a_record_that_is_left(log_door):
 
 async def test_of_a_partition_that_is_named_twice_the_last_one_counts(log_door):
     await log_door.append(await log_door.partition(), 5)
-    wanted = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2)]
+    wanted = tuple(DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2))
     topics = (DeleteRecordsTopic("t", wanted), DeleteRecordsTopic("t", wanted[1:]))
     answer = await log_door.ask(API, DeleteRecordsRequest(topics=topics, timeout_ms=1_000))
     assert [[each.low_watermark for each in topic.partitions] for topic in answer.topics] == [[2]]

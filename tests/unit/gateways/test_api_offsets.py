@@ -122,6 +122,7 @@ def fetch_request(door: GroupDoor, version: int, *, everything: bool = False) ->
     if version < 8:
         topics = (OffsetFetchRequestTopic("flights", (0, 1)),)
         return OffsetFetchRequest(group_id="g", topics=None if everything else topics)
+    of_group: tuple[OffsetFetchRequestTopics, ...]
     if version >= 10:
         of_group = (
             OffsetFetchRequestTopics(topic_id=topic_id(door), partition_indexes=(0, 1)),

@@ -146,7 +146,9 @@ class GroupMachine(RuleBasedStateMachine):
         self.generations_before_restart = self._generation() + 3
         self.shard = GroupShard(self.config, DeletedTopics(TOPICS))
         for key, value in self.log:
-            self.shard.replay(self.shard.decode(key, value))
+            record = self.shard.decode(key, value)
+            assert record is not None
+            self.shard.replay(record)
         group = self._group()
         assert (group.snapshot() if group and group.is_recorded else None) == before
         self._carry_out(self.shard.handle_loaded(self._now()))
@@ -194,6 +196,7 @@ class GroupMachine(RuleBasedStateMachine):
         if group.state is GroupState.EMPTY:
             assert not group.members
         if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            assert group.leader_id is not None
             assert group.leader_id in group.members
             assert group.protocol_name in {each.name for member in group.members for each in member.protocols}
             assert all(member.join_waiter is None for member in group.members)
@@ -286,6 +289,7 @@ class GroupMachine(RuleBasedStateMachine):
                 self._check_leader(answer)
             if isinstance(answer, SyncAnswer) and answer.error is ErrorCode.NONE:
                 # Whatever a member works on was assigned in the generation it asked for.
+                assert isinstance(waiter, Request)
                 assert answer.assignment.decode().endswith(f"@{waiter.generation_id}")
 
     def _check_leader(self, answer: JoinAnswer) -> None:
@@ -315,5 +319,5 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroupMachine = GroupMachine.TestCase
-TestGroupMachine.pytestmark = [pytest.mark.slow]
+pytest.mark.slow(TestGroupMachine)
 TestGroupMachine.settings = settings(max_examples=150, stateful_step_count=80, deadline=None)

@@ -77,7 +77,7 @@ async def test_an_append_is_whole_or_nothing(open_store):
     store = await open_store()
     epoch = await store.elect(await store.register_broker(1, b""))
     with pytest.raises(StoreError):
-        await store.append([b"a", object()], controller_epoch=epoch, expected_end_offset=0)  # type: ignore[list-item]
+        await store.append([b"a", object()], controller_epoch=epoch, expected_end_offset=0)
     assert (await store.read(0)).end_offset == 0
     assert await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0) == 1
 

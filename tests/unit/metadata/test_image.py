@@ -222,7 +222,7 @@ class ImageHistory(RuleBasedStateMachine):
 
 
 TestImageHistory = ImageHistory.TestCase
-TestImageHistory.pytestmark = [pytest.mark.slow]
+pytest.mark.slow(TestImageHistory)
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(0, 30))

@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -25,7 +25,8 @@ def _declare(decorator: Any, **options: Any) -> type[Any]:
         label: str | None = None
 
         def moved(self) -> "Point":
-            return dataclasses.replace(self, x=self.x + 1)
+            changed: Point = dataclasses.replace(cast("Any", self), x=self.x + 1)
+            return changed
 
     return Point
 
@@ -54,7 +55,8 @@ class Triple(Pair):
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_instances_look_and_compare_as_those_of_the_library(options: dict[str, bool]) -> None:
     ours, library = _declare(lazy_dataclass.dataclass, **options), _declare(dataclasses.dataclass, **options)
-    for arguments in ({"x": 1}, {"x": 2, "label": "b", "tags": ["t"]}):
+    several: tuple[dict[str, Any], ...] = ({"x": 1}, {"x": 2, "label": "b", "tags": ["t"]})
+    for arguments in several:
         assert repr(ours(**arguments)) == repr(library(**arguments))
         assert dataclasses.asdict(ours(**arguments)) == dataclasses.asdict(library(**arguments))
         assert (ours(**arguments) == ours(**arguments)) == (library(**arguments) == library(**arguments))

@@ -106,11 +106,11 @@ def with_crc(batch: bytes | bytearray) -> bytearray:
     return out
 
 
-def with_payload(batch: bytes, payload: bytes, **changes: int) -> bytearray:
+def with_payload(batch: bytes | bytearray, payload: bytes, **changes: int) -> bytearray:
     return with_header(bytes(batch[:HEADER_BYTES]) + payload, **changes)
 
 
-def recompressed(batch: bytes, codec: int) -> bytes:
+def recompressed(batch: bytes | bytearray, codec: int) -> bytes:
     """The same batch in another codec, by the other libraries."""
     attributes = HEADER.unpack_from(batch)[5]
     plain = unpack(attributes & 7, bytes(batch[HEADER_BYTES:]))
@@ -126,7 +126,7 @@ def aiokafka_batch(items: Sequence[Record], codec: int = NONE, base_offset: int 
     return recompressed(bytes(with_header(bytes(builder.build()), base_offset=base_offset)), codec)
 
 
-def read_by(batch_class: Any, batch: bytes) -> list[tuple[int, int, bytes | None, bytes | None, list[Any]]]:
+def read_by(batch_class: Any, batch: bytes | bytearray) -> list[tuple[int, int, bytes | None, bytes | None, list[Any]]]:
     """The records that another client's class finds in an uncompressed batch."""
     other = batch_class(bytes(batch))
     assert other.validate_crc()

@@ -4,6 +4,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
@@ -147,10 +148,10 @@ def test_two_records_with_one_offset_are_refused() -> None:
 
 def bare_snappy(data: bytes) -> bytes:
     """One block without the framing, as librdkafka packs it."""
-    return pa.compress(data, codec="snappy", asbytes=True)  # type: ignore[no-any-return]
+    return pa.compress(data, codec="snappy", asbytes=True)
 
 
-PACKERS = {
+PACKERS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "gzip": (GZIP, partial(pack, GZIP)),
     "framed snappy": (SNAPPY, partial(pack, SNAPPY)),
     "bare snappy": (SNAPPY, bare_snappy),

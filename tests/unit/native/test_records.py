@@ -1,5 +1,7 @@
 """Building and decoding batches, against aiokafka's C codec and kafka-python's pure one."""
 
+from collections.abc import Sequence
+
 import pytest
 from aiokafka.record._crecords.default_records import DefaultRecordBatch as AiokafkaBatch
 from hypothesis import given
@@ -30,7 +32,7 @@ from tests.unit.native.independent_codec import (
 LIMIT = 1 << 24
 
 
-def rows(items: list[Record], base_offset: int = 0) -> list[tuple[int, ...]]:
+def rows(items: Sequence[Record], base_offset: int = 0) -> list[tuple[int, *Record]]:
     return [(base_offset + index, *item) for index, item in enumerate(items)]
 
 
@@ -63,7 +65,7 @@ def test_a_built_batch_is_byte_for_byte_that_of_aiokafka(items: list[Record]) ->
 @pytest.mark.parametrize("batch_class", [AiokafkaBatch, KafkaPythonBatch])
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_codecs_that_other_clients_have_at_hand_are_read_by_them_directly(batch_class: type, codec: int) -> None:
-    items = [(i, b"k", b"v" * i, [("h", None)]) for i in range(300)]
+    items: list[Record] = [(i, b"k", b"v" * i, [("h", None)]) for i in range(300)]
     assert read_by(batch_class, build_batch(items, codec=codec)) == rows(items)
 
 

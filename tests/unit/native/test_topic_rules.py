@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ def rules(
     )
 
 
-def decided(topic: TopicRules, batch: bytes) -> tuple[bytes, BatchInfo]:
+def decided(topic: TopicRules, batch: bytes | bytearray) -> tuple[bytes, BatchInfo]:
     """The batch that is kept, and its header, whether or not it has to be opened for that."""
     data = bytearray(batch)
     checked = topic.check(data, NOW_MS)
@@ -75,13 +76,13 @@ def decided(topic: TopicRules, batch: bytes) -> tuple[bytes, BatchInfo]:
     return bytes(data if rewritten is None else rewritten), info
 
 
-def refused(topic: TopicRules, batch: bytes) -> KernelError:
+def refused(topic: TopicRules, batch: bytes | bytearray) -> KernelError:
     with pytest.raises(KernelError) as caught:
         decided(topic, batch)
     return caught.value
 
 
-def keyed(keys: Sequence[bytes | None], codec: int = NONE, **options: int) -> bytes:
+def keyed(keys: Sequence[bytes | None], codec: int = NONE, **options: Any) -> bytes:
     """A batch of records with these keys."""
     return bytes(build_batch([(NOW_MS, key, b"v", []) for key in keys], codec=codec, **options))
 

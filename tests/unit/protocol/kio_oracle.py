@@ -72,7 +72,7 @@ def decode(kio_class: Any, data: bytes) -> Any:
 
 def readable_values(message_class: type[Message], version: int) -> dict[tuple[str, str], st.SearchStrategy[object]]:
     """The fields whose values kio restricts, and the values it can read."""
-    values = {}
+    values: dict[tuple[str, str], st.SearchStrategy[object]] = {}
     table = table_of(message_class)
 
     def walk(struct: StructSchema, kio_class: Any) -> None:

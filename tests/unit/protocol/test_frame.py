@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +29,15 @@ class RecordsInFiles:
     slices: tuple[object, ...]
 
 
-def fetched(*records: object) -> FetchResponse:
+def fetched(*records: Any) -> FetchResponse:
     partitions = tuple(PartitionData(partition_index=n, records=each) for n, each in enumerate(records))
     return FetchResponse(responses=(FetchableTopicResponse(topic="t", partitions=partitions),))
+
+
+def bytes_of(part: object) -> bytes:
+    """A part that lies in memory."""
+    assert isinstance(part, bytes | bytearray | memoryview)
+    return bytes(part)
 
 
 def test_a_request_is_its_length_its_header_and_its_message() -> None:
@@ -154,7 +161,7 @@ def test_records_in_files_stand_between_the_parts(version: int) -> None:
 
 def test_records_without_bytes_are_no_part() -> None:
     parts = frame.encode_response_parts(7, fetched(RecordsInFiles(0, ())), 4)
-    assert b"".join(parts) == frame.encode_response(7, fetched(b""), 4)
+    assert b"".join(map(bytes_of, parts)) == frame.encode_response(7, fetched(b""), 4)
 
 
 def test_large_records_in_memory_are_a_part_and_small_ones_are_copied() -> None:
@@ -162,7 +169,7 @@ def test_large_records_in_memory_are_a_part_and_small_ones_are_copied() -> None:
     parts = frame.encode_response_parts(7, fetched(large, small), 4)
     assert [part for part in parts if part is large] == [large]
     assert not any(part is small for part in parts)
-    assert b"".join(parts) == frame.encode_response(7, fetched(large, small), 4)
+    assert b"".join(map(bytes_of, parts)) == frame.encode_response(7, fetched(large, small), 4)
 
 
 def test_records_in_files_are_refused_where_one_run_of_bytes_is_asked_for() -> None:

@@ -1,5 +1,7 @@
 """A range is read as exactly its records, whatever lies around them in the log."""
 
+from typing import Any
+
 import pytest
 
 from ottla.client.fetch import AbortedTransaction
@@ -71,7 +73,7 @@ def test_control_batches_are_no_records(log):
 def test_records_of_an_aborted_transaction_are_left_out_when_the_broker_names_it(log):
     log.create("t", records=2)
     partition = log.partitions["t"][0]
-    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    fields: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     partition.batches.append((2, 2, bytes(build_batch([record(2)], base_offset=2, **fields))))
     partition.end = 3
     assert column(read(log, 0, 3), "offset") == [0, 1, 2]

@@ -79,23 +79,23 @@ def test_a_limit_cuts_the_log_into_batches_that_together_are_everything(log):
     query = Query(reader(maxOffsetsPerTrigger="30"))
     assert query.reader.getDefaultReadLimit() == ReadMaxRows(30)
     batches = [query.batch() for _ in range(4)]
-    assert [len(batch) for batch in batches] == [30, 30, 30, 10]
+    assert [len(batch or ()) for batch in batches] == [30, 30, 30, 10]
     assert sorted(row for batch in batches for row in batch) == places("t", 0, 0, 50) + places("t", 1, 0, 50)
     assert query.batch() is None
 
 
 def test_a_limit_of_the_trigger_goes_before_the_option(log):
     log.create("t", records=50)
-    assert len(Query(reader(maxOffsetsPerTrigger="30")).batch(EVERYTHING)) == 50
+    assert len(Query(reader(maxOffsetsPerTrigger="30")).batch(EVERYTHING) or ()) == 50
 
 
 def test_a_run_over_what_is_available_now_does_not_see_what_comes_later_and_ends(log):
     [partition] = log.create("t", records=50)
     query = Query(reader(maxOffsetsPerTrigger="30"))
     query.reader.prepareForTriggerAvailableNow()
-    assert len(query.batch()) == 30
+    assert len(query.batch() or ()) == 30
     partition.append(*(record(number) for number in range(50, 90)))
-    assert len(query.batch()) == 20
+    assert len(query.batch() or ()) == 20
     assert query.batch() is None
 
 
@@ -126,19 +126,19 @@ def test_too_few_records_are_waited_for_but_not_for_ever(log):
     assert query.reader.getDefaultReadLimit() == ReadMinRows(10)
     assert query.batch() is None
     partition.append(*(record(number) for number in range(5, 12)))
-    assert len(query.batch()) == 12
+    assert len(query.batch() or ()) == 12
     partition.append(record(12))
     clock.advance(59_999)
     assert query.batch() is None
     clock.advance(1)
-    assert len(query.batch()) == 1
+    assert len(query.batch() or ()) == 1
 
 
 def test_a_run_over_what_is_available_now_waits_for_nothing(log):
     log.create("t", records=5)
     query = Query(reader(minOffsetsPerTrigger="10"))
     query.reader.prepareForTriggerAvailableNow()
-    assert len(query.batch()) == 5
+    assert len(query.batch() or ()) == 5
 
 
 def test_new_partitions_and_new_topics_are_read_from_their_first_record(log):
@@ -231,7 +231,7 @@ def test_a_missing_topic_is_named_before_anything_is_read(log):
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name):
     with pytest.raises(OptionError, match=f"option {name} is for a batch"):
-        reader(**{name: "latest"})
+        reader(clock=None, **{name: "latest"})
 
 
 def test_the_source_gives_a_stream_reader_for_its_own_columns_only():

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -124,7 +125,7 @@ def test_headers_timestamps_and_tombstones_are_written(log):
 def test_batches_are_compressed_and_bounded_as_the_options_say(log):
     log.create("t")
     values = [f"{number:04}" * 25 for number in range(1000)]
-    given = {"kafka__compression__type": "zstd", "kafka__batch__size": "20000"}
+    given: dict[str, Any] = {"kafka__compression__type": "zstd", "kafka__batch__size": "20000"}
     write("value string", [batch(value=values)], topic="t", **given)
     assert log.values("t", 0) == [value.encode() for value in values]
     infos = [walk_batches(data, check_crc=True)[0] for *_, data in log.produced]

@@ -29,7 +29,7 @@ def contents(partition: Partition, offset: int = 0) -> list[tuple[int, bytes | N
     result = partition.read(offset, 1 << 20, max_offset=partition.high_watermark, min_one_batch=True)
     data = b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
     records = decode_records(data, max_decompressed_bytes=1 << 20, start_offset=offset)
-    return [(each[0], each[2 + 1]) for each in records]
+    return [(offset, value) for offset, _, _, value, _ in records]
 
 
 async def test_offsets_go_on_from_append_to_append_and_the_leader_epoch_is_in_the_batch(new_partition: New) -> None:

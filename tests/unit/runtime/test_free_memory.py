@@ -51,7 +51,12 @@ def test_the_whole_heap_is_trimmed(monkeypatch: pytest.MonkeyPatch):
 
 def test_where_the_system_has_no_such_call_nothing_is_done(monkeypatch: pytest.MonkeyPatch):
     asked = []
-    monkeypatch.setattr("ctypes.CDLL", lambda name: asked.append(name) or object())
+
+    def library(name: object) -> object:
+        asked.append(name)
+        return object()
+
+    monkeypatch.setattr("ctypes.CDLL", library)
     system_trim()
     assert asked == [None]
 

@@ -115,7 +115,7 @@ def expected_leaders(error: ErrorCode, *, is_carried: bool) -> tuple[int, int, l
 @pytest.mark.parametrize("version", range(3, 14))
 def test_every_error_of_a_produce_fits_its_version_and_names_the_leader_where_it_can(version: int) -> None:
     named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": "t"}
-    topic = TopicProduceData(**named, partition_data=(PartitionProduceData(index=0),))  # type: ignore[arg-type]
+    topic = TopicProduceData(**named, partition_data=(PartitionProduceData(index=0),))
     request = ProduceRequest(topic_data=(topic,))
     for error in ErrorCode:
         answering = Answering(version)

@@ -1,5 +1,7 @@
 """The figure follows the settings it is computed from."""
 
+from typing import Any
+
 import pytest
 
 from ottla.server.memory_figure import CONNECTION_BYTES, MIB, lines, memory_figure, total
@@ -7,7 +9,7 @@ from ottla.server.sections import network_config
 from ottla.settings.broker_settings import BrokerSettings
 
 
-def figure(connections_max: int = 1_000, **given: str) -> int:
+def figure(connections_max: int = 1_000, **given: Any) -> int:
     settings = BrokerSettings({name.replace("_", "."): value for name, value in given.items()})
     return total(memory_figure(settings, network_config(settings, connections_max), 1_000))
 
@@ -22,7 +24,8 @@ def figure(connections_max: int = 1_000, **given: str) -> int:
     ],
 )
 def test_each_setting_moves_the_figure_by_what_it_allows(name: str, value: str, by: int):
-    assert figure(**{name: value}) - figure() == by
+    given: dict[str, Any] = {name: value}
+    assert figure(**given) - figure() == by
 
 
 def test_the_figure_is_told_part_by_part():

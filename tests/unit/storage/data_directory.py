@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from ottla.model.topic_partition import TopicPartition
@@ -94,7 +95,7 @@ class OpenDirectory:
         )
         return info
 
-    async def append_all(self, log: Log, batches: Sequence[bytearray], **options: bool) -> None:
+    async def append_all(self, log: Log, batches: Sequence[bytearray], **options: Any) -> None:
         """Append and wait until everything is on disk."""
         for records in batches:
             self.append(log, records, **options)
@@ -117,7 +118,7 @@ class OpenDirectory:
 
 @contextlib.asynccontextmanager
 async def opened(
-    path: Path, *, clean: bool = True, disk: OsDisk | None = None, **options: object
+    path: Path, *, clean: bool = True, disk: OsDisk | None = None, **options: Any
 ) -> AsyncIterator[OpenDirectory]:
     """Load a directory, and close it at the end."""
     clock = ManualClock(NOW_MS)
@@ -146,7 +147,7 @@ def bytes_of(result: LogReadResult) -> bytes:
     return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
 
 
-def batches_in(data: bytes) -> list[tuple[int, int, int]]:
+def batches_in(data: bytes | bytearray) -> list[tuple[int, int, int]]:
     """Position, base offset and last offset of each whole batch, by the header alone."""
     found, position = [], 0
     while position + 61 <= len(data):

@@ -13,6 +13,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk
+from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import DirectoryError, LogDirectory
 from ottla.storage.log_manager import UNKNOWN_TOPIC_ID
@@ -230,7 +231,12 @@ async def test_a_rolled_segment_is_flushed_although_nobody_asked_for_a_sync(tmp_
     async with opened(tmp_path) as directory:
         log = await directory.log(SMALL)
         moved = asyncio.Event()
-        log.on_progress = lambda log: log.flushed_end_offset and moved.set()
+
+        def follow(log: Log) -> None:
+            if log.flushed_end_offset:
+                moved.set()
+
+        log.on_progress = follow
         for _ in range(4):
             directory.append(log, batch(2, value=b"x" * 300), sync=False)
         await moved.wait()

@@ -9,6 +9,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk, StrPath
+from ottla.storage.log_io import LogIo
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.pending_append import Signal
 from tests.unit.storage.data_directory import batch, batches_in, bytes_of, opened
@@ -112,14 +113,18 @@ async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_on
         assert log.log_end_offset == len(found) == reported[-1]
 
 
-class FailedIo:
+class FailedIo(LogIo):
     """A log I/O thread that failed."""
 
     def __init__(self, operation: str, number: int) -> None:
-        self.failure = (operation, "/data/orders-0/0.log", number)
+        self._failure = (operation, "/data/orders-0/0.log", number)
 
-    def completions(self) -> list[tuple[None, int, int]]:
-        return [(None, 0, self.failure[2])]
+    @property
+    def failure(self) -> tuple[str, object, int]:
+        return self._failure
+
+    def completions(self) -> list[tuple[object | None, int, int]]:
+        return [(None, 0, self._failure[2])]
 
 
 @pytest.mark.parametrize(
@@ -150,16 +155,16 @@ def test_a_failure_while_a_directory_is_resumed_is_not_forgotten():
     failures: list[OSError] = []
 
     class Io(FailedIo):
-        def resume(self, token: object) -> None:
+        def resume(self, token: object | None = None) -> None:
             del token
 
     writer = LogWriter(Io("write", errno.ENOSPC), failures.append)
     writer.poll()
-    writer.resume(Signal(failures.append))
+    writer.resume(Signal(lambda errno: None))
     writer.poll()
     writer.resumed()
     assert writer.failure is failures[1]
-    writer.resume(Signal(failures.append))
+    writer.resume(Signal(lambda errno: None))
     writer.resumed()
     assert writer.failure is None
 
