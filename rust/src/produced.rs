@@ -25,6 +25,15 @@ use std::ops::RangeInclusive;
 /// So many records of a batch are named when they are refused: an answer is not to be many times its request.
 pub const RECORD_ERRORS_MAX: usize = 1_000;
 
+/// Records beyond this are not compressed by the hardest levels of zstd: at 22, 64 MiB of them would take 640 MiB more.
+const HARD_BYTES_MAX: usize = 4 << 20;
+
+/// The hardest level of zstd for more records than that; its tables take 11 MiB, those of 22 for so few records 65 MiB.
+const LARGE_ZSTD_LEVEL_MAX: i32 = 9;
+
+/// Decompressed records take at most twice their size while their buffer grows; then comes what they are compressed to.
+const OPEN_RATIO: usize = 3;
+
 /// What a producer sends that gives a record no time; it is within every limit.
 const NO_TIMESTAMP: i64 = -1;
 
@@ -105,6 +114,19 @@ pub fn check(data: &mut [u8], rules: &TopicRules, now_ms: i64) -> Result<Checked
         header,
         must_be_opened: converts || rules.opens_compressed || !seems_timely,
     })
+}
+
+/// How much memory `open` takes for `data` at most, without the tables of the codecs.
+pub fn open_bytes_max(data: &[u8], rules: &TopicRules) -> usize {
+    let payload = data.len().saturating_sub(HEADER_BYTES);
+    let id = data.get(ATTRIBUTES_AT + 1).map_or(0, |byte| i16::from(*byte) & CODEC_MASK);
+    let most = match Codec::from_id(id) {
+        None | Some(Codec::None) => payload,
+        Some(codec) => payload
+            .saturating_mul(codec.expansion_max() as usize)
+            .min(rules.max_decompressed_bytes),
+    };
+    OPEN_RATIO.saturating_mul(most)
 }
 
 /// Opens a batch and looks at each record; writes it anew where the topic asks for another codec.
@@ -311,7 +333,13 @@ fn written_anew(
     }
     let mut rewritten = Vec::with_capacity(HEADER_BYTES + records.len() / 2);
     rewritten.extend_from_slice(&batch.bytes[..HEADER_BYTES]);
-    if let Err(what) = target.compress(rules.level, records, &mut rewritten) {
+    let level = match target {
+        Codec::Zstd if records.len() > HARD_BYTES_MAX => {
+            rules.level.map(|level| level.min(LARGE_ZSTD_LEVEL_MAX))
+        }
+        _ => rules.level,
+    };
+    if let Err(what) = target.compress(level, records, &mut rewritten) {
         return batch.error(Fault::InvalidRecord, what);
     }
     if rewritten.len() > rules.max_batch_bytes {

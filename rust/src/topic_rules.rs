@@ -1,7 +1,7 @@
 //! What Python sees of the checks of a producer's batch.
 
 use crate::batch_info::BatchInfo;
-use crate::buffer::{ByteViewMut, DETACH_BYTES};
+use crate::buffer::{ByteView, ByteViewMut, DETACH_BYTES};
 use crate::produced::{self, TimestampLimits};
 use crate::records::codec_and_level;
 use pyo3::prelude::*;
@@ -65,6 +65,10 @@ impl TopicRules {
             produced::check(bytes, &self.0, now_ms)?
         };
         Ok((!checked.must_be_opened).then(|| vec![BatchInfo::first(checked.header)]))
+    }
+
+    fn open_bytes_max(&self, data: ByteView<'_>) -> usize {
+        produced::open_bytes_max(data.as_slice(), &self.0)
     }
 
     fn open<'py>(

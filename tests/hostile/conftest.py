@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker_process import BrokerProcess
 from tests.hostile.raw_peer import RawPeer
@@ -15,10 +15,11 @@ from tests.hostile.raw_peer import RawPeer
 LATEST = -1
 
 
-def create_topic(port: int, name: str, partitions: int = 1) -> str:
-    """A new topic; its name."""
+def create_topic(port: int, name: str, partitions: int = 1, **settings: str) -> str:
+    """A new topic; its name. Settings are written with `_` for `.`."""
+    configs = tuple(CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in settings.items())
     with RawPeer(port) as peer:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
         (created,) = peer.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=20_000), 7).topics
     assert created.error_code == 0, created.error_message
     return name

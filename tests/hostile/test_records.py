@@ -16,7 +16,14 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.replication.batch_opener import OPEN_BYTES_MAX
 from tests.broker_process import BrokerProcess
 from tests.hostile.conftest import create_topic, end_offset
 from tests.hostile.process_memory import peak_mib
@@ -72,9 +79,9 @@ BAD_RECORDS = {
     "a transaction without a producer": (header_of(attributes=0x10), ErrorCode.INVALID_TXN_STATE),
     "the cleaner's attribute": (header_of(attributes=0x40), ErrorCode.INVALID_RECORD),
     "the broker's timestamp type": (header_of(attributes=0x08), ErrorCode.INVALID_TIMESTAMP),
-    "a timestamp in a year": (header_of(max_timestamp=NOW_MS + YEAR_MS), ErrorCode.INVALID_TIMESTAMP),
     "a first timestamp in a year": (header_of(base_timestamp=NOW_MS + YEAR_MS), ErrorCode.INVALID_TIMESTAMP),
-    "the least timestamp": (header_of(max_timestamp=-(2**63)), ErrorCode.INVALID_TIMESTAMP),
+    "the least timestamp": (header_of(base_timestamp=-(2**63)), ErrorCode.INVALID_TIMESTAMP),
+    "a batch that begins at another offset": (header_of(base_offset=1), ErrorCode.INVALID_RECORD),
     "a producer without a sequence": (header_of(**PRODUCER), ErrorCode.INVALID_RECORD),
     "a negative sequence": (header_of(base_sequence=-9, **PRODUCER), ErrorCode.INVALID_RECORD),
     "a count of 0": (header_of(count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
@@ -153,6 +160,15 @@ def test_a_good_partition_is_written_beside_a_bad_one(broker: BrokerProcess, pee
     assert end_offset(broker.port, name) == 5
 
 
+@pytest.mark.parametrize("claimed", [-(2**63), 0, NOW_MS + YEAR_MS, 2**63 - 1])
+def test_a_largest_timestamp_that_no_record_has_is_put_right(broker: BrokerProcess, peer: RawPeer, claimed: int):
+    name = create_topic(broker.port, f"claimed-{claimed}-{NOW_MS}")
+    assert produce(peer, name, header_of(max_timestamp=claimed))[0] is ErrorCode.NONE
+    wanted = ListOffsetsTopic(name=name, partitions=(ListOffsetsPartition(partition_index=0, timestamp=-3),))
+    ((answer,),) = (each.partitions for each in peer.ask(ListOffsetsRequest(replica_id=-1, topics=(wanted,)), 7).topics)
+    assert (answer.timestamp, answer.offset) == (NOW_MS, 0)
+
+
 def test_a_sequence_without_a_producer_means_nothing(broker: BrokerProcess, peer: RawPeer):
     name = create_topic(broker.port, f"sequence-{NOW_MS}")
     for _ in range(2):
@@ -215,3 +231,81 @@ async def test_a_consumer_names_a_bomb_and_where_it_is(quiet_broker: BrokerProce
         consumer.seek(partition, 6)
         consumer.resume([partition])
         assert [record.offset for record in await consumer.poll(timeout_ms=30_000)] == [6, 7, 8, 9, 10]
+
+
+def produced(peer: RawPeer, topic: str, records: bytes, version: int) -> PartitionProduceResponse:
+    """The answer for the one partition."""
+    data = (PartitionProduceData(index=0, records=records),)
+    request = ProduceRequest(
+        acks=ALL, timeout_ms=20_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
+    )
+    ((answer,),) = (each.partition_responses for each in peer.ask(request, version).responses)
+    return answer
+
+
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD], ids=["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("version", [3, 7, 8, 9, 12])
+def test_a_compacted_topic_names_the_records_without_a_key_where_the_answer_can(
+    quiet_broker: BrokerProcess, codec: int, version: int
+):
+    name = create_topic(quiet_broker.port, f"compacted-{codec}-{version}", cleanup_policy="compact")
+    records = build_batch([(NOW_MS, key, b"v", []) for key in (b"a", None, b"c", None)], codec=codec)
+    with RawPeer(quiet_broker.port) as peer:
+        answer = produced(peer, name, bytes(records), version)
+        if version < 7 and codec == ZSTD:
+            assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            return
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [each.batch_index for each in answer.record_errors] == ([1, 3] if version >= 8 else [])
+        assert all("key" in (each.batch_index_error_message or "") for each in answer.record_errors)
+        assert (answer.error_message is not None) == (version >= 8)
+        keyed = build_batch([(NOW_MS, b"a", b"v", [])], codec=codec)
+        assert produced(peer, name, bytes(keyed), version).base_offset == 0
+    assert end_offset(quiet_broker.port, name) == 1
+
+
+@pytest.mark.parametrize("version", [3, 6, 7, 12])
+def test_zstd_comes_with_version_7(quiet_broker: BrokerProcess, version: int):
+    name = create_topic(quiet_broker.port, f"zstd-{version}")
+    batch = build_batch([(NOW_MS, None, b"v", [])], codec=ZSTD)
+    with RawPeer(quiet_broker.port) as peer:
+        answer = produced(peer, name, bytes(batch), version)
+    assert answer.error_code == (ErrorCode.NONE if version >= 7 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def test_a_connection_that_goes_while_its_batches_are_opened_disturbs_nobody(quiet_broker: BrokerProcess):
+    name = create_topic(quiet_broker.port, f"gone-{NOW_MS}", cleanup_policy="compact")
+    large = bytes(build_batch([(NOW_MS, b"k", b"value of a record" * 40_000, [])], codec=ZSTD))
+    data = (PartitionProduceData(index=0, records=large),)
+    for acks in (NONE, LEADER, ALL):
+        request = ProduceRequest(acks=acks, topic_data=(TopicProduceData(name=name, partition_data=data),))
+        with RawPeer(quiet_broker.port) as stranger:
+            for number in range(20):
+                stranger.send(encode_request(number, "gone", request, 9))
+    with RawPeer(quiet_broker.port) as peer:
+        assert produced(peer, name, bytes(build_batch([(NOW_MS, b"k", b"", [])])), 9).error_code == ErrorCode.NONE
+    assert quiet_broker.log_path.read_text() == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("settings", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
+def test_a_bomb_for_a_topic_that_opens_batches_is_refused_in_bounded_memory(
+    new_broker: Callable[..., BrokerProcess], codec: int, settings: dict[str, str]
+):
+    broker = new_broker().start()
+    name = create_topic(broker.port, "bombs", max_message_bytes="4000000", **settings)
+    packed = bomb(codec) if codec != SNAPPY else bytes(build_batch([(NOW_MS, b"k", bytes(70 << 20), [])], codec=SNAPPY))
+    before = peak_mib(broker)
+    with RawPeer(broker.port) as peer:
+        for number in range(20):
+            data = (PartitionProduceData(index=0, records=packed),)
+            request = ProduceRequest(acks=ALL, topic_data=(TopicProduceData(name=name, partition_data=data),))
+            peer.send(encode_request(number, "hostile", request, 9))
+        for _ in range(20):
+            peer.receive_frame()
+        answer = produced(peer, name, packed, 9)
+        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert "max.message.bytes" in (answer.error_message or "")
+    assert peak_mib(broker) - before < (OPEN_BYTES_MAX >> 20) + 64
+    assert end_offset(broker.port, name) == 0

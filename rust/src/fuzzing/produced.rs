@@ -12,7 +12,8 @@ use crate::batch_header::{ATTRIBUTES_AT, CODEC_MASK, HEADER_BYTES, array};
 use crate::batch_payload::Opener;
 use crate::batch_run::walk;
 use crate::codec::Codec;
-use crate::produced::{RECORD_ERRORS_MAX, TimestampLimits, TopicRules, check as check_batch, open};
+use crate::produced::{RECORD_ERRORS_MAX, TimestampLimits, TopicRules, check as check_batch, open,
+    open_bytes_max};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
@@ -52,7 +53,7 @@ pub fn check(data: &[u8]) {
             return;
         }
     };
-    let room = 2 * rules.max_decompressed_bytes + batch.len() + WORKSPACE;
+    let room = open_bytes_max(&came, &rules) + WORKSPACE;
     let opened = bounded(room, || open(&mut came, &rules, NOW_MS));
     let Ok(opened) = opened else {
         let stayed_closed = came[ATTRIBUTES_AT + 1] & CODEC_MASK as u8 != 0;

@@ -2,6 +2,7 @@
 
 With acks=1 a partition is decided when its records are written, with acks=all when they are committed. Whatever is not
 decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the records may still become committed.
+With acks=0 nobody waits for an answer, so nothing is timed.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,8 @@ from typing import NamedTuple
 
 from ottla.model.error_code import ErrorCode
 from ottla.replication.acknowledgement import AppendAck, OnAck
-from ottla.replication.partition import Partition, WritableBuffer
+from ottla.replication.batch_opener import WritableBuffer
+from ottla.replication.partition import ACKS_NONE, Partition
 from ottla.runtime.deadlines import Deadlines
 
 OnProduced = Callable[[list[AppendAck]], None]
@@ -98,7 +100,7 @@ def produce_one(
     """`produce` to a single partition; `on_decided` is called exactly once."""
     production = SingleProduction(on_decided)
     partition.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-    if not production.is_over:
+    if not production.is_over and acks != ACKS_NONE:
         deadlines.add(production, timeout_ms)
 
 
@@ -125,5 +127,5 @@ def produce(
         write.partition.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
     if not writes:
         on_produced([])
-    elif not production.is_over:
+    elif not production.is_over and acks != ACKS_NONE:
         deadlines.add(production, timeout_ms)

@@ -3,9 +3,11 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.replication.batch_refusal import BatchRefusedError
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +18,8 @@ class AppendAck(NamedTuple):
     """The outcome of one append to one partition.
 
     `base_offset` is the offset of the first record, -1 after an error. `log_append_time_ms` is -1 unless the topic
-    stamps records itself (`message.timestamp.type=LogAppendTime`).
+    stamps records itself (`message.timestamp.type=LogAppendTime`). `record_errors` names records that are the reason of
+    an error: the index in the batch, from 0, and what is wrong.
     """
 
     error: ErrorCode
@@ -24,6 +27,13 @@ class AppendAck(NamedTuple):
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def refused(cls, error: ApiError) -> Self:
+        """The outcome of an append that did not happen."""
+        record_errors = error.record_errors if isinstance(error, BatchRefusedError) else ()
+        return cls(error.code, error.message, record_errors=record_errors)
 
 
 OnAck = Callable[[AppendAck], None]

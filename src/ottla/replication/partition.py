@@ -23,24 +23,16 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, validate_batches
-from ottla.native.errors import (
-    BatchTooLargeError,
-    CorruptRecordError,
-    InvalidRecordError,
-    KernelError,
-    TruncatedError,
-    UnsupportedCodecError,
-    UnsupportedMagicError,
-)
+from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
+from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
+from ottla.replication.batch_refusal import refusal_of
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.log import Log
 from ottla.storage.log_read_result import LogReadResult
 
 logger = logging.getLogger(__name__)
-
-WritableBuffer = bytearray | memoryview
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
@@ -52,15 +44,6 @@ _WHEREVER: Final = 1 << 63
 UP_TO_HIGH_WATERMARK: Final = -1
 """The offset that stands for the high watermark when records are deleted."""
 
-_ERROR_OF_KERNEL: tuple[tuple[type[KernelError], ErrorCode], ...] = (
-    (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    (InvalidRecordError, ErrorCode.INVALID_RECORD),
-    (BatchTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
-    (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
-    (TruncatedError, ErrorCode.CORRUPT_MESSAGE),
-)
-
 
 class Partition:
     """One partition this broker holds a replica of.
@@ -70,8 +53,10 @@ class Partition:
 
     __slots__ = (
         "_ack_queue",
+        "_append_queue",
         "_clock",
         "_flush_before_ack",
+        "_opener",
         "_tasks",
         "_waiting_for_local_end",
         "high_watermark",
@@ -95,6 +80,7 @@ class Partition:
         leader_epoch: int,
         clock: Clock,
         tasks: Tasks,
+        opener: BatchOpener,
         flush_before_ack: bool,
         on_high_watermark: Callable[["Partition"], None],
     ) -> None:
@@ -114,6 +100,9 @@ class Partition:
         self._flush_before_ack = flush_before_ack
         self._ack_queue = AckQueue()
         self._waiting_for_local_end: dict[asyncio.Future[None], int] = {}
+        self._opener = opener
+        self._append_queue: AppendQueue | None = None
+        """What waits for a batch that is being opened; none while the topic never asked for that."""
         log.on_progress = self._on_log_progress
 
     @property
@@ -152,8 +141,35 @@ class Partition:
 
         `on_ack` is called exactly once: with acks=1 when the records are written, with acks=-1 when they are committed,
         with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
-        `on_buffer_free`, which is called exactly once in every case.
+        `on_buffer_free`, which is called exactly once in every case. A batch that has to be opened first, and whatever
+        comes while it is, waits its turn (`ottla.replication.batch_opener`).
         """
+        rules = self.log.config.topic_rules
+        now_ms = self._clock.now_ms()
+        try:
+            batches = rules.check(records, now_ms) if from_client else validate_batches(records, allow_control=True)
+        except KernelError as error:
+            if on_buffer_free is not None:
+                on_buffer_free()
+            on_ack(AppendAck.refused(refusal_of(self.topic_partition, error)))
+            return
+        queue = self._append_queue
+        if batches is None or (queue is not None and queue.waiting):
+            if queue is None:
+                queue = self._append_queue = AppendQueue(self.topic_partition, self._opener, self._append_checked)
+            queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, from_client))
+            return
+        self._append_checked(records, batches, acks, on_ack, on_buffer_free, from_client)
+
+    def _append_checked(
+        self,
+        records: WritableBuffer,
+        batches: Sequence[BatchInfo],
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None,
+        from_client: bool,
+    ) -> None:
         try:
             if not self.is_leader:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
@@ -163,12 +179,10 @@ class Partition:
                     f"{self.topic_partition} has {self.isr_size} in-sync replicas, "
                     f"min.insync.replicas asks for {self.min_insync_replicas}",
                 )
-            try:
-                batches = validate_batches(records, allow_control=not from_client)
-            except KernelError as error:
-                raise self._invalid(error) from error
-            if from_client and (len(batches) != 1 or batches[0].is_transactional):
-                self._require_what_producers_may_send(batches)
+            if from_client and batches[0].is_transactional:
+                raise ApiError(
+                    ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
+                )
             leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
             info = self.log.append(
                 memoryview(records),
@@ -184,7 +198,7 @@ class Partition:
         except ApiError as error:
             if on_buffer_free is not None:
                 on_buffer_free()
-            on_ack(AppendAck(error.code, error.message))
+            on_ack(AppendAck.refused(error))
             return
         ack = AppendAck(
             ErrorCode.NONE,
@@ -205,21 +219,6 @@ class Partition:
             on_ack(ack)
         else:
             leader_ack.ack = ack
-
-    def _invalid(self, error: KernelError) -> ApiError:
-        code = next((code for kind, code in _ERROR_OF_KERNEL if isinstance(error, kind)), ErrorCode.INVALID_RECORD)
-        return ApiError(code, f"{self.topic_partition}: {error}")
-
-    def _require_what_producers_may_send(self, batches: Sequence[BatchInfo]) -> None:
-        """One batch a partition, as Kafka has it since Produce version 3, and no transactions yet."""
-        if len(batches) != 1:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD, f"{self.topic_partition}: a request holds one batch, not {len(batches)}"
-            )
-        if batches[0].is_transactional:
-            raise ApiError(
-                ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
-            )
 
     @property
     def local_end_offset(self) -> int:
@@ -308,14 +307,19 @@ class Partition:
 
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
-        self._ack_queue.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self._fail_appends(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self._complete_local_end(_WHEREVER)
+
+    def _fail_appends(self, error: ErrorCode, message: str) -> None:
+        if self._append_queue is not None:
+            self._append_queue.fail(error, message)
+        self._ack_queue.fail(error, message)
 
     def stop(self) -> None:
         """This broker no longer leads the partition, or the partition is deleted."""
         self.is_leader = False
         self.log.on_progress = None
-        self._ack_queue.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
+        self._fail_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
         self._complete_local_end(_WHEREVER)
         self._tell_readers()
 

@@ -14,6 +14,7 @@ from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
 from ottla.network.config import NetworkConfig
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
+from ottla.replication.batch_opener import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.index_cache import INDEX_BYTES_MAX
 from ottla.storage.producer_room import PRODUCER_BYTES, PRODUCERS_MAX
@@ -59,6 +60,11 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
         MemoryPart("one request beyond, as bytes and as text", 5 * request_max, "socket.request.max.bytes"),
         MemoryPart("one decoded request", REQUEST_ELEMENTS_MAX * ELEMENT_BYTES, "131,072 elements"),
         MemoryPart("requests worked on by tasks", TASK_BYTES_MAX * DECODED_PER_BYTE, "1 MiB of them at a time"),
+        MemoryPart(
+            "batches that are opened",
+            OPEN_BYTES_MAX + CODEC_BYTES_MAX + WAITING_MAX * WAITING_BYTES,
+            f"{OPEN_BYTES_MAX >> 20} MiB of them at a time, {WAITING_MAX:,} wait",
+        ),
         MemoryPart(
             "connections",
             config.max_connections * (CONNECTION_BYTES + SMALLEST),

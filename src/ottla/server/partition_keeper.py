@@ -14,6 +14,7 @@ from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
+from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
@@ -42,6 +43,7 @@ class PartitionKeeper:
         fetch_purgatory: Purgatory,
         clock: Clock,
         tasks: Tasks,
+        opener: BatchOpener,
     ) -> None:
         self._node_id = settings.node_id
         self._flush_before_ack = settings.boolean("log.flush.before.ack")
@@ -52,6 +54,7 @@ class PartitionKeeper:
         self._fetch_purgatory = fetch_purgatory
         self._clock = clock
         self._tasks = tasks
+        self._opener = opener
         self._throttled = LogThrottle(logger, clock)
 
     async def load(self, image: MetadataImage) -> None:
@@ -158,6 +161,7 @@ class PartitionKeeper:
             leader_epoch=image.leader_epoch,
             clock=self._clock,
             tasks=self._tasks,
+            opener=self._opener,
             flush_before_ack=self._flush_before_ack,
             on_high_watermark=self.on_high_watermark,
         )

@@ -25,11 +25,14 @@ from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.store.interface import MetadataStore
 from ottla.network.address import Address
 from ottla.network.connection import Connection
+from ottla.replication.batch_opener import THREADS_MAX as OPENER_THREADS_MAX
+from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime import garbage
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.tasks import Tasks
 from ottla.server.disk_watch import DiskWatch
 from ottla.server.doors import Doors
 from ottla.server.dynamic_broker_config import DRAIN_MS, DynamicBrokerConfig
@@ -77,6 +80,7 @@ class Server:
         self._groups = GroupCoordinator(
             group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
         )
+        self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))
         self._keeper = PartitionKeeper(
             settings=settings,
             configs=self._configs,
@@ -86,6 +90,7 @@ class Server:
             fetch_purgatory=self._fetch_purgatory,
             clock=doors.clock,
             tasks=doors.tasks,
+            opener=self._opener,
         )
         self._broker = Broker(
             settings=settings,
@@ -179,6 +184,7 @@ class Server:
             self._fetch_purgatory.close,
             self._groups.close,
             lambda: self._listeners.close(DRAIN_MS),
+            self._opener.close,
             self._lifecycle.close,
             self._logs.close,
             self._doors.timer.close,

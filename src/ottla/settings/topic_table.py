@@ -88,6 +88,7 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "9",
             "How hard lz4 tries when compression.type is lz4: 1 is fast, 17 makes the smallest.",
             Range(1, 17),
+            no_effect="lz4 is written in one way, the fast one",
         ),
         _setting(
             "compression.type",

@@ -19,7 +19,6 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
-from ottla.storage.append_checks import check_appendable
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.log_append_info import LogAppendInfo
@@ -151,15 +150,14 @@ class Log:
 
         An append that reaches `flush.messages` is synced without `sync`, and reported only once it is.
 
-        Raises ApiError: KAFKA_STORAGE_ERROR; for clients MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; RECORD_LIST_TOO_LARGE.
+        Raises ApiError: KAFKA_STORAGE_ERROR; for clients OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH;
+        RECORD_LIST_TOO_LARGE. What the topic asks of batches (`LogConfig.topic_rules`) was checked before.
         """
         resources = self._resources
         if self._closed or resources.writer.failure is not None:
             self._require_writable()
         config = self.config
         if from_client:
-            check_appendable(batches, now_ms, config)
             first_time = self.producers.admit(batches)
             if first_time is not None:
                 return self._duplicate(first_time)

@@ -1,14 +1,25 @@
 """What a topic's settings ask of its logs."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, Self, cast
 
 from ottla.model.lazy_dataclass import dataclass
+from ottla.native import TopicRules
 from ottla.records.compression import CompressionType
 from ottla.settings.topic_table import TOPIC_SETTINGS
 
 INDEX_ENTRY_BYTES_MAX: Final = 12
+
+DECOMPRESSED_RATIO_MAX: Final = 32
+"""A batch that is opened may hold so many times max.message.bytes: text shrinks to a tenth, a bomb to a thousandth."""
+
+DECOMPRESSED_BYTES_MAX: Final = 64 << 20
+"""A batch that is opened never holds more, however large the topic's batches may be: it is in memory whole."""
+
+_ANY_AGE_MS: Final = (1 << 63) - 1
+_AHEAD_MS: Final = 3_600_000
 
 
 class TimestampType(StrEnum):
@@ -32,8 +43,8 @@ class LogConfig:
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1_048_588
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    message_timestamp_before_max_ms: int = (1 << 63) - 1
-    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = _ANY_AGE_MS
+    message_timestamp_after_max_ms: int = _AHEAD_MS
     retention_ms: int = 7 * 24 * 3_600_000
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
@@ -52,12 +63,44 @@ class LogConfig:
     """-131072 to 22."""
     flush_before_ack: bool = True
     producer_id_expiration_ms: int = 86_400_000
+    topic_rules: TopicRules = field(init=False, repr=False, compare=False)
+    """What follows for the batches that producers send."""
 
     def __post_init__(self) -> None:
         if self.segment_bytes <= 0 or self.segment_ms <= 0:
             raise ValueError("a segment must be allowed some bytes and some time")
         if self.segment_index_bytes < INDEX_ENTRY_BYTES_MAX:
             raise ValueError(f"segment.index.bytes must have room for one entry of {INDEX_ENTRY_BYTES_MAX} bytes")
+        object.__setattr__(self, "topic_rules", self._rules())
+
+    def _rules(self) -> TopicRules:
+        """Compressed batches are opened where the topic asks for what their headers do not tell: keys, or times nearer
+        to now than Kafka's defaults.
+        """
+        producers_set_the_time = self.message_timestamp_type is TimestampType.CREATE_TIME
+        limits_ms = (self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms)
+        is_compacted = "compact" in self.cleanup_policy
+        return TopicRules(
+            max_batch_bytes=self.max_message_bytes,
+            timestamp_limits_ms=limits_ms if producers_set_the_time else None,
+            keys_required=is_compacted,
+            codec=self.compression_type,
+            level=self._compression_level(),
+            opens_compressed=is_compacted
+            or (producers_set_the_time and (limits_ms[0] < _ANY_AGE_MS or limits_ms[1] < _AHEAD_MS)),
+            max_decompressed_bytes=min(DECOMPRESSED_RATIO_MAX * self.max_message_bytes, DECOMPRESSED_BYTES_MAX),
+        )
+
+    def _compression_level(self) -> int | None:
+        match self.compression_type:
+            case CompressionType.GZIP if self.compression_gzip_level > 0:
+                return self.compression_gzip_level
+            case CompressionType.LZ4:
+                return self.compression_lz4_level
+            case CompressionType.ZSTD:
+                return self.compression_zstd_level
+            case _:
+                return None
 
     @classmethod
     def from_settings(

@@ -5,10 +5,12 @@ import pytest
 from ottla.broker.produce import PartitionWrite, produce, produce_one
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
+from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Partition
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.timer import ManualTimer
+from ottla.storage.log_config import LogConfig
 from tests.unit.replication.conftest import Appended
 
 New = Callable[..., object]
@@ -143,3 +145,16 @@ async def test_a_request_without_partitions_is_answered_at_once() -> None:
     producing = Producing()
     producing.produce([])
     assert producing.answers == [[]]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_nothing_is_timed_where_nobody_waits_for_an_answer(new_partition: New, alone: bool) -> None:
+    partition = await new_partition(config=LogConfig(compression_type=CompressionType.ZSTD))  # type: ignore[misc]
+    producing = Producing()
+    producing.produce_alone(partition, ACKS_NONE, alone=alone)
+    producing.timer.advance(10_000)
+    assert producing.answers == [], "the batch is being opened"
+    behind = Appended()
+    partition.append(batch(), acks=ACKS_LEADER, on_ack=behind.on_ack)
+    assert (await behind.ack).base_offset == 1
+    assert [ack.error for (ack,) in producing.answers] == [ErrorCode.NONE]

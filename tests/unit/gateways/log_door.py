@@ -19,6 +19,7 @@ from ottla.model.principal import ANONYMOUS
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import SystemClock
@@ -39,6 +40,7 @@ class LogDoor:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.tasks = Tasks("test")
+        self.opener = BatchOpener(Tasks("open"))
         self.clock = SystemClock()
         self.rng = SeededRng(0)
         self.moved: list[Partition] = []
@@ -61,6 +63,7 @@ class LogDoor:
         return self
 
     async def close(self) -> None:
+        await self.opener.close()
         await self.logs.close()
         self.timer.close()
         await self.tasks.close()
@@ -78,6 +81,7 @@ class LogDoor:
             leader_epoch=leader_epoch,
             clock=self.clock,
             tasks=self.tasks,
+            opener=self.opener,
             flush_before_ack=True,
             on_high_watermark=self.moved.append,
         )

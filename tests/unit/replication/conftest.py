@@ -9,6 +9,7 @@ import pytest
 
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
@@ -39,6 +40,7 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
     """Makes partitions of a topic `t` in one data directory; moved high watermarks are collected in `moved`."""
     clock = SystemClock()
     tasks = Tasks("test")
+    its_opener = BatchOpener(Tasks("open"))
     loop = asyncio.get_running_loop()
     timer = Timer(clock, loop.call_later)
     logs = LogManager(tmp_path, disk=OsDisk(), clock=clock, timer=timer, tasks=tasks)
@@ -51,6 +53,7 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
         flush_before_ack: bool = True,
         config: LogConfig | None = None,
         on_high_watermark: Callable[[Partition], None] = lambda _: None,
+        opener: BatchOpener | None = None,
     ) -> Partition:
         name = TopicPartition("t", index)
         log = await logs.create_log(name, UUID(int=7), config or LogConfig())
@@ -61,11 +64,13 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
             leader_epoch=3,
             clock=clock,
             tasks=tasks,
+            opener=opener or its_opener,
             flush_before_ack=flush_before_ack,
             on_high_watermark=on_high_watermark,
         )
 
     yield make
+    await its_opener.close()
     await logs.close()
     timer.close()
     await tasks.close()

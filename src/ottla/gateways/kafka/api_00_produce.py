@@ -21,6 +21,7 @@ from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_name import INTERNAL_TOPICS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -30,13 +31,25 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.records.batch import ATTRIBUTES_POSITION
+from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 
+ZSTD_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
+
+_CODEC_AT: Final = ATTRIBUTES_POSITION + 1
+_CODEC_MASK: Final = 0x07
+_ZSTD: Final = int(CompressionType.ZSTD)
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 _INTERNAL: Final = AppendAck(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
+
+_ZSTD_TOO_EARLY: Final = AppendAck(
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    f"zstd comes with version {ZSTD_VERSION} of Produce (KIP-110); compress with another codec, or use a newer client",
+)
 
 _answers: Final = ProduceAnswers()
 
@@ -124,6 +137,8 @@ def _write(
         refusal = AppendAck(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
     if refusal is not None or not isinstance(records, memoryview):
         return PartitionWrite(None, bytearray(), refusal)
+    if ctx.api_version < ZSTD_VERSION and len(records) > _CODEC_AT and records[_CODEC_AT] & _CODEC_MASK == _ZSTD:
+        return PartitionWrite(None, bytearray(), _ZSTD_TOO_EARLY)
     replicas = ctx.broker.replicas
     try:
         if ctx.api_version >= TOPIC_ID_VERSION:
@@ -163,6 +178,7 @@ def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Se
                     base_offset=ack.base_offset,
                     log_append_time_ms=ack.log_append_time_ms,
                     log_start_offset=ack.log_start_offset,
+                    record_errors=tuple(BatchIndexAndErrorMessage(*each) for each in ack.record_errors),
                     error_message=ack.message if ack.error is not ErrorCode.NONE else None,
                     current_leader=LeaderIdAndEpoch(*leader),
                 )
