@@ -77,9 +77,16 @@ COMPATIBILITY_TAIL = """
 - **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
   versions. Otherwise bytes behind the end of a request close the connection.
 - **Message formats 0 and 1 are refused**, as Kafka 4 does.
-- **Compressed records stay closed**: Kafka opens every batch at Produce. Here those without compression are read
-  through and refused with INVALID_RECORD when they are not what the header says; of compressed ones the checksum, the
+- **Compressed records stay closed** unless the topic asks for what only they tell (keys, times nearer to now than the
+  defaults, another codec): Kafka opens every batch at Produce. Here those without compression are read
+  through and refused with INVALID_RECORD when they are not what the header says; of closed ones the checksum, the
   header, the first bytes and the plausibility of the count are checked, and a consumer refuses what it cannot open.
+- **A batch that is opened** may hold 32 times `max.message.bytes`, 64 MiB at most; Kafka has no limit. Offsets in it
+  that do not follow one another are refused; Kafka numbers such records anew. Broken compression is INVALID_RECORD,
+  so that nobody sends it again; some codecs make it UNKNOWN_SERVER_ERROR or CORRUPT_MESSAGE in Kafka.
+- **Records that are refused** are named in `record_errors` up to 1,000 a batch; Kafka names all.
+- **`compression.lz4.level`** is stored and changes nothing; a level of zstd above 9 counts for batches of
+  up to 4 MiB of records, and 9 is taken for larger ones.
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
 

@@ -119,7 +119,9 @@ pub fn check(data: &mut [u8], rules: &TopicRules, now_ms: i64) -> Result<Checked
 /// How much memory `open` takes for `data` at most, without the tables of the codecs.
 pub fn open_bytes_max(data: &[u8], rules: &TopicRules) -> usize {
     let payload = data.len().saturating_sub(HEADER_BYTES);
-    let id = data.get(ATTRIBUTES_AT + 1).map_or(0, |byte| i16::from(*byte) & CODEC_MASK);
+    let id = data
+        .get(ATTRIBUTES_AT + 1)
+        .map_or(0, |byte| i16::from(*byte) & CODEC_MASK);
     let most = match Codec::from_id(id) {
         None | Some(Codec::None) => payload,
         Some(codec) => payload

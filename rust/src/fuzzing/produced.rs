@@ -12,8 +12,9 @@ use crate::batch_header::{ATTRIBUTES_AT, CODEC_MASK, HEADER_BYTES, array};
 use crate::batch_payload::Opener;
 use crate::batch_run::walk;
 use crate::codec::Codec;
-use crate::produced::{RECORD_ERRORS_MAX, TimestampLimits, TopicRules, check as check_batch, open,
-    open_bytes_max};
+use crate::produced::{
+    RECORD_ERRORS_MAX, TimestampLimits, TopicRules, check as check_batch, open, open_bytes_max,
+};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
