@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.settings.definition import SettingType
+from ottla.settings.value import SettingType
 
 
 class ConfigSource(IntEnum):

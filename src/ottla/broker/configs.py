@@ -25,7 +25,8 @@ from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import SettingDefinition, UpdateMode, shortened
-from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, effective_topic_settings
+from ottla.settings.topic_settings import effective_topic_settings
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 ConfigEntries = tuple[ConfigEntry, ...]
 

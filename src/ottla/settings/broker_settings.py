@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
-from ottla.settings.definition import InvalidSettingError, SettingValue
+from ottla.settings.definition import InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
 from ottla.settings.listeners import listeners_of
-from ottla.settings.topic_table import effective_topic_settings
+from ottla.settings.topic_settings import effective_topic_settings
+from ottla.settings.value import SettingValue
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 

@@ -7,21 +7,11 @@ of a setting says it is Ottla's own; those put the unit and the limit last.
 from typing import Final
 
 from ottla.settings.connection_overrides import ConnectionOverrides
-from ottla.settings.definition import (
-    INT_MAX,
-    LONG_MAX,
-    Constraint,
-    Importance,
-    NotEmpty,
-    Range,
-    SettingDefinition,
-    SettingTable,
-    SettingType,
-    UpdateMode,
-    setting_table,
-)
+from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
+from ottla.settings.validators import NotEmpty, Range, Validator
+from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
     SettingType.BOOLEAN,
@@ -38,7 +28,7 @@ def _setting(
     name: str,
     kind: SettingType,
     default: str | None,
-    constraint: Constraint | None,
+    validator: Validator | None,
     importance: Importance,
     documentation: str,
     update_mode: UpdateMode = UpdateMode.READ_ONLY,
@@ -49,7 +39,7 @@ def _setting(
         type=kind,
         default=default,
         documentation=documentation,
-        constraint=constraint,
+        validator=validator,
         importance=importance,
         update_mode=update_mode,
         no_effect=no_effect,
@@ -459,7 +449,7 @@ def _topic_defaults() -> list[SettingDefinition]:
                     default=None if has_other_unit else topic_setting.default,
                     documentation=f"For topics without a {topic_name} of their own. {topic_setting.documentation}",
                     no_effect=topic_setting.no_effect,
-                    constraint=topic_setting.constraint,
+                    validator=topic_setting.validator,
                     importance=_HIGH,
                     update_mode=UpdateMode.CLUSTER_WIDE,
                 )

@@ -9,7 +9,7 @@ does not depend on when a name was looked up.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ottla.settings.definition import SettingValue, parse_list
+from ottla.settings.value import SettingValue, parse_list
 
 
 def parse_connection_overrides(text: str) -> Mapping[str, int]:

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Final
 
 from ottla.model.lazy_dataclass import dataclass
-from ottla.settings.definition import InvalidSettingError, SettingValue, shortened
+from ottla.settings.definition import InvalidSettingError, shortened
 from ottla.settings.endpoint import PLAINTEXT, Endpoint, parse_endpoint
+from ottla.settings.value import SettingValue
 
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """How a listener can speak in Kafka."""

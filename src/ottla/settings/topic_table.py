@@ -13,19 +13,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.settings.definition import (
-    INT_MAX,
-    LONG_MAX,
     Importance,
-    InvalidSettingError,
-    OneOf,
-    Range,
     SettingDefinition,
     SettingTable,
-    SettingType,
-    SettingValue,
     UpdateMode,
     setting_table,
 )
+from ottla.settings.validators import OneOf, Range
+from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 
 class BrokerSynonym(NamedTuple):
@@ -44,7 +39,7 @@ def _setting(
     kind: SettingType,
     default: str,
     documentation: str,
-    constraint: Range | OneOf | None = None,
+    validator: Range | OneOf | None = None,
     importance: Importance = Importance.MEDIUM,
     no_effect: str | None = None,
 ) -> SettingDefinition:
@@ -54,7 +49,7 @@ def _setting(
         default=default,
         documentation=documentation,
         no_effect=no_effect,
-        constraint=constraint,
+        validator=validator,
         importance=importance,
         update_mode=UpdateMode.CLUSTER_WIDE,
     )
@@ -320,44 +315,3 @@ UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingPro
         "remote.storage.enable": UnsupportedSetting("false", _TIERED),
     }
 )
-
-
-def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
-    """Refuse settings of one topic that contradict each other. Raises InvalidSettingError."""
-    lags = [
-        int(own.get(name) or TOPIC_SETTINGS[name].default or 0)
-        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
-    ]
-    if lags[0] > lags[1]:
-        raise InvalidSettingError(f"min.compaction.lag.ms={lags[0]} is above max.compaction.lag.ms={lags[1]}")
-
-
-def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:
-    """The value of a topic setting that the topic does not set itself.
-
-    `broker_settings` holds what is set on the broker, in whatever way, without the defaults.
-    """
-    for synonym in BROKER_SYNONYMS[name]:
-        text = broker_settings.get(synonym.name)
-        if text is not None:
-            return _scaled(text, synonym.factor)
-    default = TOPIC_SETTINGS[name].default
-    assert default is not None
-    return default
-
-
-def effective_topic_settings(own: Mapping[str, str], broker_settings: Mapping[str, str]) -> dict[str, str]:
-    """Every topic setting with the value that holds, as text, sorted by name."""
-    return {name: own[name] if name in own else topic_default(name, broker_settings) for name in TOPIC_SETTINGS}
-
-
-def typed_topic_settings(effective: Mapping[str, str]) -> dict[str, SettingValue]:
-    """The same with types."""
-    return {name: TOPIC_SETTINGS[name].parse(text) for name, text in effective.items()}
-
-
-def _scaled(text: str, factor: int) -> str:
-    if factor == 1:
-        return text
-    number = int(text)
-    return str(number * factor if number >= 0 else -1)

@@ -2,20 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.settings.definition import (
-    InvalidSettingError,
-    NotEmpty,
-    OneOf,
-    Range,
-    SettingDefinition,
-    SettingType,
-    format_value,
-    parse_list,
-)
+from ottla.settings.definition import InvalidSettingError, SettingDefinition
+from ottla.settings.validators import NotEmpty, OneOf, Range
+from ottla.settings.value import SettingType, format_value, parse_list
 
 
-def definition(kind, constraint=None):
-    return SettingDefinition(name="the.setting", type=kind, default=None, documentation="", constraint=constraint)
+def definition(kind, validator=None):
+    return SettingDefinition(name="the.setting", type=kind, default=None, documentation="", validator=validator)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +72,7 @@ def test_a_list_is_read_as_it_was_written(items):
 
 
 @pytest.mark.parametrize(
-    ("kind", "constraint", "text", "allowed"),
+    ("kind", "validator", "text", "allowed"),
     [
         (SettingType.LONG, Range(-1), "soon", "a whole number of at least -1"),
         (SettingType.DOUBLE, Range(0, 1), "half", "a number from 0 to 1"),
@@ -90,8 +83,8 @@ def test_a_list_is_read_as_it_was_written(items):
         (SettingType.SHORT, Range(1), "99999", "fit in 16 bits"),
     ],
 )
-def test_a_refusal_says_which_values_are_allowed(kind, constraint, text, allowed):
+def test_a_refusal_says_which_values_are_allowed(kind, validator, text, allowed):
     with pytest.raises(InvalidSettingError) as refused:
-        definition(kind, constraint).parse(text)
+        definition(kind, validator).parse(text)
     assert refused.value.message.startswith(f"the.setting={text!r} is refused: it must ")
     assert refused.value.message.endswith(allowed)

@@ -3,14 +3,12 @@ import pytest
 from ottla.metadata.controller.topic_config import validate_topic_setting
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError
-from ottla.settings.topic_table import (
-    BROKER_SYNONYMS,
-    TOPIC_SETTINGS,
-    UNSUPPORTED_TOPIC_SETTINGS,
+from ottla.settings.topic_settings import (
     effective_topic_settings,
     require_consistent_topic_settings,
     typed_topic_settings,
 )
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 
 
 def test_every_default_satisfies_its_own_definition():

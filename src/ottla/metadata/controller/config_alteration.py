@@ -27,22 +27,11 @@ from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
-from ottla.settings.definition import (
-    Complaints,
-    InvalidSettingError,
-    SettingDefinition,
-    SettingType,
-    UpdateMode,
-    parse_list,
-    shortened,
-)
-from ottla.settings.topic_table import (
-    TOPIC_SETTINGS,
-    UNSUPPORTED_TOPIC_SETTINGS,
-    require_consistent_topic_settings,
-    topic_default,
-)
+from ottla.settings.definition import Complaints, InvalidSettingError, SettingDefinition, UpdateMode, shortened
+from ottla.settings.topic_settings import require_consistent_topic_settings, topic_default
+from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
+from ottla.settings.value import SettingType, parse_list
 
 
 class AlterOperation(IntEnum):

@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 
 from ottla.settings.definition import Complaints, InvalidSettingError, shortened
-from ottla.settings.topic_table import (
-    TOPIC_SETTINGS,
-    UNSUPPORTED_TOPIC_SETTINGS,
-    require_consistent_topic_settings,
-)
+from ottla.settings.topic_settings import require_consistent_topic_settings
+from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_topic_setting
 
 

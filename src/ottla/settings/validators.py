@@ -1,0 +1,84 @@
+"""Which values a setting allows beyond its type."""
+
+from typing import Protocol
+
+from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.value import INT_MAX, LONG_MAX, SettingValue
+
+
+class Validator(Protocol):
+    """Which values of the right type a setting allows (Kafka's `ConfigDef.Validator`)."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type: "of at least 4"."""
+        ...
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number between two bounds, both included, or one that stands beside them."""
+
+    low: float
+    high: float = LONG_MAX
+    beside: int | None = None
+    """A number outside the bounds that has a meaning of its own, as -1 has for "the codec's own"."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        beside = "" if self.beside is None else f", or {self.beside}"
+        if self.high >= INT_MAX:
+            return f" of at least {self.low}{beside}"
+        return f" from {self.low} to {self.high}{beside}"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, int | float)
+        if value == self.beside:
+            return None
+        beside = "" if self.beside is None else f", or {self.beside}"
+        if value < self.low:
+            return f"must be at least {self.low}{beside}"
+        if value > self.high:
+            return f"must be at most {self.high}{beside}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words, or, for a list, any of them without repetition."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return f": {' or '.join(self.choices)}"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        items = value if isinstance(value, tuple) else (value,)
+        if any(item not in self.choices for item in items):
+            return f"must be {' or '.join(self.choices)}"
+        if len(set(items)) != len(items):
+            return "must not name anything twice"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NotEmpty:
+    """A text or list with something in it."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " that is not empty"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        return None if value else "must not be empty"
