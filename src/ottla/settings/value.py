@@ -49,7 +49,7 @@ _BITS: Final = {SettingType.SHORT: 16, SettingType.INT: 32, SettingType.LONG: 64
 
 
 def parse_value(kind: SettingType, text: str) -> SettingValue:
-    """The typed value of a text. Raises ValueError: for a text that is not of the type without a word, else with one."""
+    """The typed value of a text. Raises ValueError, with the reason where it is not just that the type is another."""
     match kind:
         case SettingType.BOOLEAN:
             return _parse_boolean(text)
