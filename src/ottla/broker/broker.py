@@ -3,7 +3,10 @@
 from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.cluster import ClusterView
+from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.configs import ConfigService
+from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
@@ -38,6 +41,9 @@ class Broker:
     """The largest answer to a fetch, whatever the reader allows (`fetch.max.bytes`)."""
     topics: TopicService
     configs: ConfigService
+    groups: GroupService
+    committed_offsets: CommittedOffsetService
+    coordinators: CoordinatorLookup
     cluster: ClusterView
     producer_ids: ProducerIdAllocator
     record_deletion: RecordDeletion

@@ -148,9 +148,10 @@ class GroupCoordinator:
 
     def commit_offsets(self, request: CommitOffsets, waiter: Waiter) -> None:
         """OffsetCommit; answers with a CommitAnswer. That the partitions exist is the caller's to check."""
-        if self._refuse_group_id(request.group_id, waiter, CommitAnswer, may_be_empty=True):
+        group_id = request.committer.group_id
+        if self._refuse_group_id(group_id, waiter, CommitAnswer, may_be_empty=True):
             return
-        self._submit(request.group_id, GroupShard.handle_commit, request, waiter, CommitAnswer)
+        self._submit(group_id, GroupShard.handle_commit, request, waiter, CommitAnswer)
 
     def fetch_offsets(self, request: FetchOffsets, waiter: Waiter) -> None:
         """OffsetFetch of one group; answers with a FetchAnswer.

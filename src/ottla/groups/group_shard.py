@@ -199,7 +199,7 @@ class GroupShard:
     def handle_commit(self, now_ms: int, request: CommitOffsets, waiter: Waiter) -> Outcome:
         """OffsetCommit."""
         step = self._step(now_ms)
-        group = self._groups.get(request.group_id)
+        group = self._groups.get(request.committer.group_id)
         if group is None and not self._has_room:
             step.answer(waiter, CommitAnswer(ErrorCode.POLICY_VIOLATION))
         else:

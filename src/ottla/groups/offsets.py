@@ -14,7 +14,7 @@ from ottla.groups.deleted_topics import TopicIdOf
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord
-from ottla.groups.requests import CommitOffsets, DeleteOffsets, OffsetToCommit
+from ottla.groups.requests import CommitOffsets, Committer, DeleteOffsets
 from ottla.groups.step import Step
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -27,60 +27,58 @@ def commit_offsets(
     step: Step, group: ClassicGroup | None, request: CommitOffsets, topic_id_of: TopicIdOf
 ) -> CommitAnswer:
     """Store the offsets, each for itself; a group that does not exist is made, with no members."""
-    error = _check_missing(request) if group is None else check_commit(group, request)
+    committer = request.committer
+    error = _check_commit(group, committer)
     if error is not ErrorCode.NONE:
         return CommitAnswer(error)
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-        joining.extend_session(step, group, group.members[request.member_id])
+        joining.extend_session(step, group, group.members[committer.member_id])
+    expire_timestamp_ms = None if committer.retention_ms is None else step.now_ms + committer.retention_ms
     refused = {}
-    for offset in request.offsets:
-        partition = TopicPartition(offset.topic, offset.partition)
-        if offset.topic_id != topic_id_of(offset.topic):
-            # Deleted since the request was read: what is stored now would be the next topic's of that name.
-            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif _metadata_is_too_large(offset.metadata, step.config.offset_metadata_max_bytes):
-            refused[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        else:
-            step.outcome.write(OffsetRecord(request.group_id, partition, _committed(step, request, offset)))
+    for topic in request.topics:
+        is_there = topic_id_of(topic.topic) == topic.topic_id
+        for offset in topic.offsets:
+            partition = TopicPartition(topic.topic, offset.partition)
+            if not is_there:
+                # Deleted since the request was read: what is stored now would be the next topic's of that name.
+                refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif (
+                len(offset.metadata) > step.config.offset_metadata_max_bytes
+                or len(offset.metadata.encode()) > METADATA_BYTES_MAX
+            ):
+                refused[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = CommittedOffset(
+                    offset=offset.offset,
+                    leader_epoch=offset.leader_epoch,
+                    metadata=offset.metadata,
+                    commit_timestamp_ms=step.now_ms,
+                    expire_timestamp_ms=expire_timestamp_ms,
+                    topic_id=topic.topic_id,
+                )
+                step.outcome.write(OffsetRecord(committer.group_id, partition, committed))
     return CommitAnswer(refused=refused)
 
 
-def check_commit(group: ClassicGroup, request: CommitOffsets) -> ErrorCode:
+def _check_commit(group: ClassicGroup | None, committer: Committer) -> ErrorCode:
     """Whether this client may commit now: a member of this generation, or anybody while there are no members."""
-    if request.generation_id < 0 and group.state is GroupState.EMPTY:
+    if group is None:
+        if committer.generation_id < 0:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if committer.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
+    if committer.generation_id < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE
-    if request.generation_id < 0 and not request.member_id and request.instance_id is None:
+    if committer.generation_id < 0 and not committer.member_id and committer.instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.check_member(request.member_id, request.instance_id)
+    error = group.check_member(committer.member_id, committer.instance_id)
     if error is not ErrorCode.NONE:
         return error
-    if request.generation_id != group.generation_id:
+    if committer.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The member knows the generation but not its assignment: let it hear of that first.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
-
-
-def _check_missing(request: CommitOffsets) -> ErrorCode:
-    if request.generation_id < 0:
-        return ErrorCode.NONE
-    return ErrorCode.GROUP_ID_NOT_FOUND if request.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
-
-
-def _metadata_is_too_large(metadata: str, characters_max: int) -> bool:
-    return len(metadata) > characters_max or len(metadata.encode()) > METADATA_BYTES_MAX
-
-
-def _committed(step: Step, request: CommitOffsets, offset: OffsetToCommit) -> CommittedOffset:
-    return CommittedOffset(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch,
-        metadata=offset.metadata,
-        commit_timestamp_ms=step.now_ms,
-        expire_timestamp_ms=None if request.retention_ms is None else step.now_ms + request.retention_ms,
-        topic_id=offset.topic_id,
-    )
 
 
 def delete_offsets(

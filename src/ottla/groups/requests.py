@@ -79,8 +79,6 @@ class Leave:
 class OffsetToCommit:
     """Where a consumer wants to go on in one partition; `leader_epoch` is -1 when it does not know it."""
 
-    topic: str
-    topic_id: UUID
     partition: int
     offset: int
     leader_epoch: int = -1
@@ -88,20 +86,36 @@ class OffsetToCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitOffsets:
-    """Store offsets of a group. `retention_ms`, when given, replaces the broker's retention for them.
+class TopicOffsetsToCommit:
+    """Where a consumer wants to go on in one topic, which had this name and this id when the request was read."""
 
-    `knows_group_id_not_found` is false for clients so old that a group which does not exist must look like a wrong
-    generation to them.
+    topic: str
+    topic_id: UUID
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """For which group somebody commits, and as which of its members, if as one.
+
+    `retention_ms`, when given, replaces the broker's retention for the offsets. `knows_group_id_not_found` is false for
+    clients so old that a group which does not exist must look like a wrong generation to them.
     """
 
     group_id: str
-    offsets: tuple[OffsetToCommit, ...]
     generation_id: int = UNKNOWN_GENERATION
     member_id: str = ""
     instance_id: str | None = None
     retention_ms: int | None = None
     knows_group_id_not_found: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Store offsets of a group."""
+
+    committer: Committer
+    topics: tuple[TopicOffsetsToCommit, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,10 @@ from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
+from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.configs import ConfigService
+from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
@@ -76,7 +79,8 @@ class Server:
         self._lifecycle = BrokerLifecycle(settings, store, self._metadata, self._controller, doors.rng)
         self._replicas = ReplicaManager()
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
-        self._configs = ConfigService(self._controller, settings, ALLOW_ALL)
+        authorizer = ALLOW_ALL
+        self._configs = ConfigService(self._controller, settings, authorizer)
         self._groups = GroupCoordinator(
             group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
         )
@@ -92,24 +96,28 @@ class Server:
             tasks=doors.tasks,
             opener=self._opener,
         )
+        topics = TopicService(self._controller, settings, authorizer, self._logs.require_online)
         self._broker = Broker(
             settings=settings,
             clock=doors.clock,
             rng=doors.rng,
             timer=doors.timer,
             tasks=doors.tasks,
-            authorizer=ALLOW_ALL,
+            authorizer=authorizer,
             replicas=self._replicas,
             produce_deadlines=Deadlines(doors.clock, doors.timer),
             fetch_purgatory=self._fetch_purgatory,
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
-            topics=TopicService(self._controller, settings, ALLOW_ALL, self._logs.require_online),
+            topics=topics,
             configs=self._configs,
-            cluster=ClusterView(settings, lambda: self._metadata.image, ALLOW_ALL),
+            groups=GroupService(self._groups, authorizer, doors.rng),
+            committed_offsets=CommittedOffsetService(self._groups, authorizer, lambda: self._metadata.image),
+            coordinators=CoordinatorLookup(topics, authorizer),
+            cluster=ClusterView(settings, lambda: self._metadata.image, authorizer),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts),
-            log_directories=LogDirectoryService(self._logs, ALLOW_ALL),
-            active_producers=ActiveProducers(self._replicas, ALLOW_ALL),
+            log_directories=LogDirectoryService(self._logs, authorizer),
+            active_producers=ActiveProducers(self._replicas, authorizer),
         )
         sessions = FetchSessionCache(
             doors.clock,
@@ -117,7 +125,7 @@ class Server:
             slots_max=settings.integer("max.incremental.fetch.session.cache.slots"),
             eviction_ms=FETCH_SESSION_EVICTION_MS,
         )
-        self._gateway = KafkaGateway(self._broker, self._groups, APIS, sessions)
+        self._gateway = KafkaGateway(self._broker, APIS, sessions)
         self._listeners = ListenerSet(
             settings.listeners.opened, lambda endpoint: listeners.listener(endpoint, self._connect), doors.tasks
         )

@@ -40,6 +40,7 @@ from ottla.groups.members import MemberProtocol
 from ottla.groups.records import GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import (
     CommitOffsets,
+    Committer,
     DeleteOffsets,
     FetchOffsets,
     Heartbeat,
@@ -48,6 +49,7 @@ from ottla.groups.requests import (
     LeavingMember,
     OffsetToCommit,
     Sync,
+    TopicOffsetsToCommit,
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -185,14 +187,18 @@ class Conversation:
         generation_id = int(said.pop("generation", "-1"))
         instance_id = said.pop("instance", None)
         metadata = said.pop("metadata", "")
-        offsets = tuple(
-            OffsetToCommit(
-                partition.topic, self._topic_id(partition.topic) or GONE, partition.partition, int(offset), -1, metadata
+        by_topic: dict[str, list[OffsetToCommit]] = {}
+        for name, offset in said.items():
+            partition = _partition(name)
+            by_topic.setdefault(partition.topic, []).append(
+                OffsetToCommit(partition.partition, int(offset), metadata=metadata)
             )
-            for partition, offset in ((_partition(name), offset) for name, offset in said.items())
+        topics = tuple(
+            TopicOffsetsToCommit(topic, self._topic_id(topic) or GONE, tuple(offsets))
+            for topic, offsets in by_topic.items()
         )
         known_id = "" if member_id == "-" else member_id
-        request = CommitOffsets(GROUP, offsets, generation_id, known_id, instance_id)
+        request = CommitOffsets(Committer(GROUP, generation_id, known_id, instance_id), topics)
         self._carry_out(self.shard.handle_commit(self._now(), request, self._waiter(member_id)))
 
     def do_fetch(self, *names: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.cluster import ClusterView
 from ottla.broker.configs import ConfigService
+from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.topics import TopicService
 from ottla.gateways.kafka.api import Api
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
@@ -33,7 +34,9 @@ class AdminDoor:
         self.tasks = Tasks()
         self.metadata = MetadataBroker(directory, self.settings, SeededRng(0), self.tasks)
         self.controller = self.metadata.controller
+        self.authorizer = authorizer
         self.topics = TopicService(self.controller, self.settings, authorizer)
+        self.coordinators = CoordinatorLookup(self.topics, authorizer)
         self.configs = ConfigService(self.controller, self.settings, authorizer)
         self.cluster = ClusterView(self.settings, lambda: self.image, authorizer)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)

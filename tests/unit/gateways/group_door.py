@@ -7,6 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from ottla.broker.access import ALLOW_ALL, Authorizer
+from ottla.broker.committed_offsets import CommittedOffsetService
+from ottla.broker.groups import GroupService
 from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
@@ -27,8 +30,8 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.
 class GroupDoor(AdminDoor):
     """A broker with the topic `flights` of two partitions, and an offsets topic of one that it coordinates."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory, SETTINGS)
+    def __init__(self, directory: Path, authorizer: Authorizer = ALLOW_ALL) -> None:
+        super().__init__(directory, SETTINGS, authorizer)
         self.rng = SeededRng(0)
         self.timer = ManualTimer()
         self.partition = FakePartition()
@@ -37,9 +40,11 @@ class GroupDoor(AdminDoor):
     async def open(self) -> GroupDoor:
         await super().open()
         environment = Environment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
-        self.groups = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
+        self.coordinator = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
+        self.groups = GroupService(self.coordinator, self.authorizer, self.rng)
+        self.committed_offsets = CommittedOffsetService(self.coordinator, self.authorizer, lambda: self.image)
         self.metadata.loader.publisher.subscribe(
-            lambda image, delta: self.groups.metadata_changed(image, [topic.name for topic in delta.deleted_topics])
+            lambda image, delta: self.coordinator.metadata_changed(image, [each.name for each in delta.deleted_topics])
         )
         await self.topics.create(ANONYMOUS, [NewTopic("flights", num_partitions=2)])
         await self.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("g",)))
@@ -47,8 +52,8 @@ class GroupDoor(AdminDoor):
 
     async def elect(self) -> None:
         """This broker coordinates the groups from now on."""
-        self.groups.elected(self.partition)
-        await until(lambda: self.groups._runtime.state(0).name == "ACTIVE")
+        self.coordinator.elected(self.partition)
+        await until(lambda: self.coordinator._runtime.state(0).name == "ACTIVE")
 
     async def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
         return await self.send(api, request, version)
@@ -66,7 +71,6 @@ class GroupDoor(AdminDoor):
             api_version=version,
             client_id="client",
             broker=self,
-            groups=self.groups,
             connection=SimpleNamespace(local=self.reached_at, peer=Address("10.0.0.1", 50000)),
             respond=respond,
         )

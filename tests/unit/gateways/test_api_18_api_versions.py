@@ -12,7 +12,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 
 def ask(version, name="client", software_version="1.0"):
     nothing: Any = None
-    gateway = KafkaGateway(nothing, nothing, APIS, nothing)
+    gateway = KafkaGateway(nothing, APIS, nothing)
     ctx: Any = SimpleNamespace(api_version=version, kafka_connection=SimpleNamespace(gateway=gateway))
     response = API.handle(ctx, ApiVersionsRequest(name, software_version))
     return ApiVersionsResponse.decode(version, response.encode(version))

@@ -99,13 +99,13 @@ async def test_the_member_id_of_a_static_member_shows_its_instance(door: GroupDo
 
 async def test_without_a_rebalance_time_out_the_session_counts(door: GroupDoor):
     await become_member(door, 0)
-    (group,) = next(iter(door.groups._runtime.active_shards())).groups()
+    (group,) = next(iter(door.coordinator._runtime.active_shards())).groups()
     assert [member.rebalance_timeout_ms for member in group.members] == [10_000]
 
 
 async def test_the_place_a_member_came_from_is_written_as_kafka_writes_it(door: GroupDoor):
     await become_member(door)
-    (group,) = next(iter(door.groups._runtime.active_shards())).groups()
+    (group,) = next(iter(door.coordinator._runtime.active_shards())).groups()
     assert [(member.client_id, member.client_host) for member in group.members] == [("client", "/10.0.0.1")]
 
 

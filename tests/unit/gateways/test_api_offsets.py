@@ -113,7 +113,7 @@ async def test_a_commit_of_nothing_that_exists_does_not_reach_the_group(door: Gr
 @pytest.mark.parametrize("version", [2, 3, 4])
 async def test_old_clients_set_a_retention_of_their_own(door: GroupDoor, version: int):
     await door.ask(OFFSET_COMMIT, commit_request(door, version, {0: 5}, retention_time_ms=60_000), version)
-    shard = next(iter(door.groups._runtime.active_shards()))
+    shard = next(iter(door.coordinator._runtime.active_shards()))
     (committed,) = shard._offsets.of_group("g").values()
     assert committed.expire_timestamp_ms == committed.commit_timestamp_ms + 60_000
 
@@ -165,7 +165,7 @@ async def test_all_offsets_of_a_group_are_fetched_when_no_topics_are_named(door:
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 async def test_a_broker_that_is_not_the_coordinator_says_so_in_any_version(door: GroupDoor, version: int):
-    door.groups.resigned(0)
+    door.coordinator.resigned(0)
     response = await door.ask(OFFSET_FETCH, fetch_request(door, version), version)
     if version >= 8:
         errors = {group.error_code for group in response.groups}
@@ -220,7 +220,7 @@ async def test_groups_are_listed_in_any_version(door: GroupDoor, version: int):
 async def test_a_list_that_would_be_incomplete_is_refused(tmp_path: Path):
     door = GroupDoor(tmp_path)
     await door.open()
-    door.groups.elected(door.partition)
+    door.coordinator.elected(door.partition)
     assert (await door.ask(LIST_GROUPS, ListGroupsRequest())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await door.close()
 

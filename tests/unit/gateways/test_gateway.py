@@ -55,7 +55,7 @@ class Door:
         self.tasks = Tasks()
         self.closed_because: str | None = None
         broker: Any = SimpleNamespace(tasks=self.tasks)
-        self.gateway = KafkaGateway(broker, None, ApiTable.of(apis), None)  # type: ignore[arg-type]
+        self.gateway = KafkaGateway(broker, ApiTable.of(apis), None)  # type: ignore[arg-type]
         self.connection = self.connect()
         self.lease = Lease()
 

@@ -159,7 +159,7 @@ async def test_answers_behind_one_that_fails_never_wait(failure: Callable[..., A
         )
     )
     broker: Any = SimpleNamespace(tasks=house.tasks)
-    gateway = KafkaGateway(broker, None, apis, None)  # type: ignore[arg-type]
+    gateway = KafkaGateway(broker, apis, None)  # type: ignore[arg-type]
     listener = Listener(
         "127.0.0.1", 0, gateway.connect, config=NetworkConfig(), clock=house.timer.clock, timer=house.timer
     )

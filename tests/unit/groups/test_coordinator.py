@@ -14,6 +14,7 @@ from ottla.groups.members import MemberProtocol
 from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
 from ottla.groups.requests import (
     CommitOffsets,
+    Committer,
     DeleteOffsets,
     FetchOffsets,
     Heartbeat,
@@ -21,6 +22,7 @@ from ottla.groups.requests import (
     Leave,
     OffsetToCommit,
     Sync,
+    TopicOffsetsToCommit,
 )
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.records import TopicRemovedRecord
@@ -94,9 +96,8 @@ class Harness:
         self.groups.join(request, self.answers.append)
 
     def commit(self, offset: int, group_id: str = "g") -> None:
-        self.groups.commit_offsets(
-            CommitOffsets(group_id, (OffsetToCommit("flights", self.topic_id, 0, offset),)), self.answers.append
-        )
+        topics = (TopicOffsetsToCommit("flights", self.topic_id, (OffsetToCommit(0, offset),)),)
+        self.groups.commit_offsets(CommitOffsets(Committer(group_id), topics), self.answers.append)
 
     def fetch(self, group_id: str = "g") -> None:
         self.groups.fetch_offsets(FetchOffsets(group_id), self.answers.append)
@@ -301,7 +302,7 @@ async def test_a_commit_that_was_read_before_its_topic_went_is_not_the_next_topi
     old_id = harness.topic_id
     harness.delete_topic()
     harness.create_topic(2)
-    commit = CommitOffsets("g", (OffsetToCommit("flights", old_id, 0, 7),))
+    commit = CommitOffsets(Committer("g"), (TopicOffsetsToCommit("flights", old_id, (OffsetToCommit(0, 7),)),))
     harness.groups.commit_offsets(commit, harness.answers.append)
     harness.fetch()
     harness.turn.end()

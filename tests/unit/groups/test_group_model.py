@@ -17,7 +17,17 @@ from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
 from ottla.groups.members import MemberProtocol
 from ottla.groups.records import GroupRecord
-from ottla.groups.requests import CommitOffsets, Heartbeat, Join, Leave, LeavingMember, OffsetToCommit, Sync
+from ottla.groups.requests import (
+    CommitOffsets,
+    Committer,
+    Heartbeat,
+    Join,
+    Leave,
+    LeavingMember,
+    OffsetToCommit,
+    Sync,
+    TopicOffsetsToCommit,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.runtime.timer import ManualTimer
 from tests.unit.groups.topics import Topics
@@ -125,7 +135,8 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(who=WHO, offset=st.integers(0, 100))
     def commit(self, who: int, offset: int):
         member_id, _ = self._somebody(who)
-        commit = CommitOffsets(GROUP, (OffsetToCommit("t", TOPICS["t"], 0, offset),), self._generation(), member_id)
+        committer = Committer(GROUP, self._generation(), member_id)
+        commit = CommitOffsets(committer, (TopicOffsetsToCommit("t", TOPICS["t"], (OffsetToCommit(0, offset),)),))
         request = self._request(member_id)
         self._carry_out(self.shard.handle_commit(self._now(), commit, request))
         assert len(request.answers) == 1

@@ -13,7 +13,7 @@ from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
 from ottla.groups.members import MemberProtocol
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
-from ottla.groups.requests import CommitOffsets, Join, OffsetToCommit, Sync
+from ottla.groups.requests import CommitOffsets, Committer, Join, OffsetToCommit, Sync, TopicOffsetsToCommit
 from ottla.groups.step import JoinTimer, OffsetExpiryTimer, SessionTimer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -21,6 +21,11 @@ from tests.unit.groups.topics import Topics
 
 TOPICS = Topics("orders")
 PARTITION = TopicPartition("orders", 0)
+
+
+def orders(*offsets: OffsetToCommit) -> tuple[TopicOffsetsToCommit, ...]:
+    """Offsets of the one topic."""
+    return (TopicOffsetsToCommit("orders", TOPICS["orders"], offsets),)
 
 
 class Harness:
@@ -99,7 +104,7 @@ def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch):
     harness = Harness()
     harness.join(group_id="first")
     assert harness.join(group_id="second") == [JoinAnswer(ErrorCode.POLICY_VIOLATION)]
-    commit = CommitOffsets("third", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),))
+    commit = CommitOffsets(Committer("third"), orders(OffsetToCommit(0, 1)))
     answers = harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
     assert answers == [CommitAnswer(ErrorCode.POLICY_VIOLATION)]
     assert harness.shard.group_count == 1
@@ -153,9 +158,9 @@ def test_the_client_and_host_of_a_static_member_that_moved_are_the_new_ones():
 @pytest.mark.parametrize(
     ("commit", "error"),
     [
-        (CommitOffsets("g", (), 3, knows_group_id_not_found=True), ErrorCode.GROUP_ID_NOT_FOUND),
-        (CommitOffsets("g", (), 3, knows_group_id_not_found=False), ErrorCode.ILLEGAL_GENERATION),
-        (CommitOffsets("g", (), -1), ErrorCode.NONE),
+        (CommitOffsets(Committer("g", 3, knows_group_id_not_found=True), ()), ErrorCode.GROUP_ID_NOT_FOUND),
+        (CommitOffsets(Committer("g", 3, knows_group_id_not_found=False), ()), ErrorCode.ILLEGAL_GENERATION),
+        (CommitOffsets(Committer("g", -1), ()), ErrorCode.NONE),
     ],
 )
 def test_commits_to_a_group_that_does_not_exist(commit: CommitOffsets, error: ErrorCode):
@@ -166,16 +171,17 @@ def test_commits_to_a_group_that_does_not_exist(commit: CommitOffsets, error: Er
 def test_metadata_that_no_record_can_hold_is_too_large_whatever_the_setting_says():
     harness = Harness(offset_metadata_max_bytes=1_000_000)
     offsets = (
-        OffsetToCommit("orders", TOPICS["orders"], 0, 1, metadata="é" * 20_000),
-        OffsetToCommit("orders", TOPICS["orders"], 1, 1, metadata="é" * 10_000),
+        OffsetToCommit(0, 1, metadata="é" * 20_000),
+        OffsetToCommit(1, 1, metadata="é" * 10_000),
     )
-    (answer,) = harness.apply(harness.shard.handle_commit(0, CommitOffsets("g", offsets), lambda answer: None))
+    commit = CommitOffsets(Committer("g"), orders(*offsets))
+    (answer,) = harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
     assert answer.refused == {PARTITION: ErrorCode.OFFSET_METADATA_TOO_LARGE}
 
 
 def test_an_offset_with_a_retention_of_its_own_goes_when_that_is_over():
     harness = Harness(offsets_retention_ms=1_000_000)
-    commit = CommitOffsets("g", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),), retention_ms=5_000)
+    commit = CommitOffsets(Committer("g", retention_ms=5_000), orders(OffsetToCommit(0, 1)))
     harness.apply(harness.shard.handle_commit(1_000, commit, lambda answer: None))
     harness.apply(harness.shard.handle_timer(5_999, OffsetExpiryTimer()))
     assert harness.shard.offset_count == 1
@@ -194,7 +200,7 @@ def test_an_empty_group_that_somebody_is_about_to_join_is_not_expired():
 def test_offsets_of_a_group_that_does_not_tell_its_topics_are_kept_while_it_has_members():
     harness = Harness()
     harness.stable(protocol_type="connect", protocols=(MemberProtocol("range", b"?"),))
-    commit = CommitOffsets("g", (OffsetToCommit("orders", TOPICS["orders"], 0, 1),), 1, "m")
+    commit = CommitOffsets(Committer("g", 1, "m"), orders(OffsetToCommit(0, 1)))
     harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
     harness.apply(harness.shard.handle_timer(10**12, OffsetExpiryTimer()))
     assert harness.shard.offset_count == 1

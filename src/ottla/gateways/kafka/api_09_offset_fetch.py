@@ -4,19 +4,15 @@
 7 stable offsets (KIP-447); 8 many groups (KIP-709); 9 members of the new protocol (KIP-848); 10 topic ids (KIP-848).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
-from uuid import UUID
 
+from ottla.broker.committed_offsets import GroupOffsets, NameOrId, TopicOffsets
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gather import Gather
-from ottla.groups.answers import FetchAnswer
 from ottla.groups.records import CommittedOffset
-from ottla.groups.requests import FetchOffsets
-from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
-from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.offset_fetch import (
@@ -48,113 +44,75 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> None:
         len(groups_asked), lambda groups: ctx.respond(OffsetFetchResponse(groups=tuple(groups)))
     )
     for index, group in enumerate(groups_asked):
-        _fetch_of_many(ctx, group, gather, index)
+        _fetch_of_many(ctx, group, gather.place(index))
 
 
 def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
-    partitions = None
-    if request.topics is not None:
-        partitions = tuple(
-            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
-        )
+    asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
 
-    def on_answer(answer: FetchAnswer) -> None:
-        error = answer.error
-        offsets: Mapping[TopicPartition, CommittedOffset | None] = answer.offsets
+    def on_offsets(group: GroupOffsets) -> None:
+        error, topics = group.error, group.topics
         if error is not ErrorCode.NONE and ctx.api_version < GROUP_ERROR_VERSION:
             # There is no other place for the error.
-            offsets = dict.fromkeys(partitions or ())
-        topics = tuple(
+            topics = [
+                TopicOffsets(name, None, [(each, None) for each in indexes], error) for name, indexes in asked or ()
+            ]
+        told = tuple(
             OffsetFetchResponseTopic(
-                name=name,
+                name=topic.name,
                 partitions=tuple(
                     OffsetFetchResponsePartition(
                         partition_index=index,
                         committed_offset=committed.offset,
                         committed_leader_epoch=committed.leader_epoch,
                         metadata=committed.metadata,
-                        error_code=error,
+                        error_code=topic.error,
                     )
-                    for index, committed in of_topic
+                    for index, committed in ((index, committed or NO_OFFSET) for index, committed in topic.partitions)
                 ),
             )
-            for name, of_topic in _by_topic(offsets).items()
+            for topic in topics
         )
-        ctx.respond(OffsetFetchResponse(topics=topics, error_code=error))
+        ctx.respond(OffsetFetchResponse(topics=told, error_code=error))
 
-    ctx.groups.fetch_offsets(FetchOffsets(request.group_id, partitions), on_answer)
+    ctx.broker.committed_offsets.fetch(ctx.principal, request.group_id, asked, on_offsets)
 
 
 def _fetch_of_many(
-    ctx: RequestContext, group: OffsetFetchRequestGroup, gather: Gather[OffsetFetchResponseGroup], place: int
+    ctx: RequestContext, group: OffsetFetchRequestGroup, put: Callable[[OffsetFetchResponseGroup], None]
 ) -> None:
     by_id = ctx.api_version >= TOPIC_ID_VERSION
-    image = ctx.broker.image
-    partitions = None
-    unknown: list[OffsetFetchResponseTopics] = []
+    asked: list[tuple[NameOrId, tuple[int, ...]]] | None = None
     if group.topics is not None:
-        wanted: list[TopicPartition] = []
-        for topic in group.topics:
-            found = image.topic_by_id(topic.topic_id) if by_id else None
-            if by_id and found is None:
-                unknown.append(
-                    _topic("", topic.topic_id, [(index, NO_OFFSET) for index in topic.partition_indexes], _UNKNOWN_ID)
-                )
-                continue
-            name = topic.name if found is None else found.name
-            wanted.extend(TopicPartition(name, index) for index in topic.partition_indexes)
-        partitions = tuple(wanted)
-    put = gather.place(place)
+        asked = [(topic.topic_id if by_id else topic.name, topic.partition_indexes) for topic in group.topics]
 
-    def on_answer(answer: FetchAnswer) -> None:
-        topics = [] if answer.error is not ErrorCode.NONE else [*_topics(image, answer, by_id=by_id), *unknown]
-        put(OffsetFetchResponseGroup(group_id=group.group_id, topics=tuple(topics), error_code=answer.error))
+    def on_offsets(offsets: GroupOffsets) -> None:
+        topics: tuple[OffsetFetchResponseTopics, ...] = ()
+        if offsets.error is ErrorCode.NONE:
+            # Who wants ids is not told of topics that are gone: they have none.
+            topics = tuple(
+                _topic(topic, by_id=by_id) for topic in offsets.topics if not by_id or topic.topic_id is not None
+            )
+        put(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=offsets.error))
 
-    ctx.groups.fetch_offsets(FetchOffsets(group.group_id, partitions), on_answer)
+    ctx.broker.committed_offsets.fetch(ctx.principal, group.group_id, asked, on_offsets)
 
 
-_UNKNOWN_ID: Final = ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def _topics(image: MetadataImage, answer: FetchAnswer, *, by_id: bool) -> list[OffsetFetchResponseTopics]:
-    """The offsets by topic; for clients that want ids, without topics that are gone."""
-    topics = []
-    for name, of_topic in _by_topic(answer.offsets).items():
-        if not by_id:
-            topics.append(_topic(name, ZERO_UUID, of_topic, ErrorCode.NONE))
-            continue
-        topic = image.topic(name)
-        if topic is not None:
-            topics.append(_topic("", topic.topic_id, of_topic, ErrorCode.NONE))
-    return topics
-
-
-def _topic(
-    name: str, topic_id: UUID, of_topic: list[tuple[int, CommittedOffset]], error: ErrorCode
-) -> OffsetFetchResponseTopics:
+def _topic(topic: TopicOffsets, *, by_id: bool) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
-        name=name,
-        topic_id=topic_id,
+        name="" if by_id else topic.name,
+        topic_id=topic.topic_id if by_id and topic.topic_id is not None else ZERO_UUID,
         partitions=tuple(
             OffsetFetchResponsePartitions(
                 partition_index=index,
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=error,
+                error_code=topic.error,
             )
-            for index, committed in of_topic
+            for index, committed in ((index, committed or NO_OFFSET) for index, committed in topic.partitions)
         ),
     )
-
-
-def _by_topic(
-    offsets: Mapping[TopicPartition, CommittedOffset | None],
-) -> dict[str, list[tuple[int, CommittedOffset]]]:
-    by_topic: dict[str, list[tuple[int, CommittedOffset]]] = {}
-    for (topic, index), committed in offsets.items():
-        by_topic.setdefault(topic, []).append((index, committed or NO_OFFSET))
-    return by_topic
 
 
 API = Api(ApiKey.OFFSET_FETCH, 1, 10, handle)

@@ -8,12 +8,10 @@ from typing import Final
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.groups.group_partition import partition_of_group
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.runtime.turns import in_turns
@@ -64,12 +62,7 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
 async def _topic(ctx: RequestContext, key_type: int) -> TopicImage:
     """The internal topic that coordinators of this kind keep their state in."""
     if key_type == GROUP:
-        try:
-            return await ctx.broker.topics.ensure_internal(CONSUMER_OFFSETS_TOPIC)
-        except ApiError as error:
-            raise ApiError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS_TOPIC} is not there yet: {error}"
-            ) from error
+        return await ctx.broker.coordinators.groups_topic()
     if key_type == TRANSACTION:
         # Not COORDINATOR_NOT_AVAILABLE: clients would ask again until their time is up instead of telling their user.
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served: they have no coordinator here")
@@ -77,7 +70,10 @@ async def _topic(ctx: RequestContext, key_type: int) -> TopicImage:
 
 
 def _find(ctx: RequestContext, topic: TopicImage, group_id: str) -> _Found:
-    leader_id = topic.partitions[partition_of_group(group_id, len(topic.partitions))].leader
+    try:
+        leader_id = ctx.broker.coordinators.of_group(ctx.principal, topic, group_id)
+    except ApiError as error:
+        return _Found(error=error.code, message=error.message)
     node = ctx.broker.cluster.node(leader_id, ctx.connection)
     if node is None:
         return _Found(

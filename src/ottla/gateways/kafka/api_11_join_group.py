@@ -18,20 +18,17 @@ MEMBER_ID_REQUIRED_VERSION: Final = 4
 NULLABLE_PROTOCOL_VERSION: Final = 7
 SKIP_ASSIGNMENT_VERSION: Final = 9
 
-NAME_CHARACTERS_MAX: Final = 255
-"""How much of a client's name becomes part of its member id, which is kept and written with the group; and how much of
-its reason is told in the log.
-"""
+REASON_CHARACTERS_MAX: Final = 255
+"""How much of a client's reason is told in the log."""
 
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> None:
     """Join, and be answered when the rebalance has come to a new generation."""
     client_id = ctx.client_id or ""
-    name = (request.group_instance_id or client_id)[:NAME_CHARACTERS_MAX]
     join = Join(
         group_id=request.group_id,
         member_id=request.member_id,
-        new_member_id=f"{name}-{ctx.broker.rng.uuid()}",
+        new_member_id=ctx.broker.groups.new_member_id(request.group_instance_id or client_id),
         instance_id=request.group_instance_id,
         client_id=client_id,
         client_host=f"/{ctx.connection.peer.host}",
@@ -43,7 +40,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> None:
         protocols=tuple(MemberProtocol(each.name, each.metadata) for each in request.protocols),
         must_rejoin_with_id=ctx.api_version >= MEMBER_ID_REQUIRED_VERSION,
         may_skip_assignment=ctx.api_version >= SKIP_ASSIGNMENT_VERSION,
-        reason=(request.reason or "no reason given")[:NAME_CHARACTERS_MAX],
+        reason=(request.reason or "no reason given")[:REASON_CHARACTERS_MAX],
     )
 
     def on_answer(answer: JoinAnswer) -> None:
@@ -68,7 +65,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> None:
             )
         )
 
-    ctx.groups.join(join, on_answer)
+    ctx.broker.groups.join(ctx.principal, join, on_answer)
 
 
 API = Api(ApiKey.JOIN_GROUP, 0, 9, handle)

@@ -12,7 +12,8 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> None:
     """Keep a member's session."""
-    ctx.groups.heartbeat(
+    ctx.broker.groups.heartbeat(
+        ctx.principal,
         Heartbeat(
             group_id=request.group_id,
             generation_id=request.generation_id,

@@ -50,7 +50,7 @@ def handle(ctx: RequestContext, request: LeaveGroupRequest) -> None:
             error = answer.error if answer.error is not ErrorCode.NONE else answer.members[0].error
             ctx.respond(LeaveGroupResponse(error_code=error))
 
-    ctx.groups.leave(Leave(request.group_id, members), on_answer)
+    ctx.broker.groups.leave(ctx.principal, Leave(request.group_id, members), on_answer)
 
 
 API = Api(ApiKey.LEAVE_GROUP, 0, 5, handle)

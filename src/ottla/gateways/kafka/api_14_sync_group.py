@@ -33,7 +33,7 @@ def handle(ctx: RequestContext, request: SyncGroupRequest) -> None:
             )
         )
 
-    ctx.groups.sync(sync, on_answer)
+    ctx.broker.groups.sync(ctx.principal, sync, on_answer)
 
 
 API = Api(ApiKey.SYNC_GROUP, 0, 5, handle)

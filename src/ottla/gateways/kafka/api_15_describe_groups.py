@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gather import Gather
 from ottla.groups.answers import DescribeAnswer
@@ -22,22 +23,18 @@ from ottla.protocol.messages.describe_groups import (
 
 NOT_FOUND_VERSION: Final = 6
 
-READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
-GROUP_OPERATIONS: Final = sum(1 << bit for bit in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
-"""What anybody may do with a group, as a bit field of Kafka's AclOperation codes: there are no ACLs."""
-
-NOT_ASKED: Final = -(2**31)
-
 
 def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> None:
     """Show groups and their members; one that is asked for twice is shown once."""
     group_ids = tuple(dict.fromkeys(request.groups))
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     gather: Gather[DescribedGroup] = Gather(
         len(group_ids), lambda groups: ctx.respond(DescribeGroupsResponse(groups=tuple(groups)))
     )
     for index, group_id in enumerate(group_ids):
-        ctx.groups.describe(group_id, _on_answer(ctx, group_id, operations, gather.place(index)))
+        operations = NOT_ASKED
+        if request.include_authorized_operations:
+            operations = operation_bits(ctx.broker.groups.allowed_operations(ctx.principal, group_id))
+        ctx.broker.groups.describe(ctx.principal, group_id, _on_answer(ctx, group_id, operations, gather.place(index)))
 
 
 def _on_answer(

@@ -13,7 +13,7 @@ from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups that this broker coordinates."""
     try:
-        groups = ctx.groups.list_groups(request.states_filter, request.types_filter)
+        groups = ctx.broker.groups.list_groups(ctx.principal, request.states_filter, request.types_filter)
     except ApiError as error:
         return ListGroupsResponse(error_code=error.code)
     return ListGroupsResponse(

@@ -20,7 +20,7 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> None:
         len(group_ids), lambda results: ctx.respond(DeleteGroupsResponse(results=tuple(results)))
     )
     for index, group_id in enumerate(group_ids):
-        ctx.groups.delete(group_id, _on_answer(group_id, gather.place(index)))
+        ctx.broker.groups.delete(ctx.principal, group_id, _on_answer(group_id, gather.place(index)))
 
 
 def _on_answer(group_id: str, put: Callable[[DeletableGroupResult], None]) -> Callable[[DeleteGroupAnswer], None]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from ottla.broker.broker import Broker
     from ottla.gateways.kafka.gateway import KafkaConnection
-    from ottla.groups.coordinator import GroupCoordinator
     from ottla.model.principal import Principal
     from ottla.network.connection import Connection, ResponseSlot
     from ottla.network.receive_buffer import ReceiveBuffer
@@ -61,11 +60,6 @@ class RequestContext:
     def broker(self) -> Broker:
         """What the broker can do."""
         return self.kafka_connection.gateway.broker
-
-    @property
-    def groups(self) -> GroupCoordinator:
-        """The coordinator of consumer groups."""
-        return self.kafka_connection.gateway.groups
 
     def note_refusal(self, error: int, message: str | None = None) -> None:
         """Say in the log that the peer was refused something, if that is news (`ottla.gateways.kafka.refusals`)."""

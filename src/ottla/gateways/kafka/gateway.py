@@ -10,7 +10,6 @@ from ottla.gateways.kafka.api_table import ApiTable, Route
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.task_gate import TaskGate
-from ottla.groups.coordinator import GroupCoordinator
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.model.principal import ANONYMOUS
@@ -34,11 +33,8 @@ HeldBack = tuple[memoryview, ReceiveBuffer, ResponseSlot]
 class KafkaGateway:
     """What all connections of the Kafka door share."""
 
-    def __init__(
-        self, broker: Broker, groups: GroupCoordinator, apis: ApiTable, fetch_sessions: FetchSessionCache
-    ) -> None:
+    def __init__(self, broker: Broker, apis: ApiTable, fetch_sessions: FetchSessionCache) -> None:
         self.broker = broker
-        self.groups = groups
         self.apis = apis
         self.fetch_sessions = fetch_sessions
         self.task_gate = TaskGate()

@@ -1,0 +1,40 @@
+"""Which broker coordinates what."""
+
+from ottla.broker.access import Authorizer, Operation, ResourceType, require
+from ottla.broker.topics import TopicService
+from ottla.groups.group_partition import partition_of_group
+from ottla.metadata.image.image import TopicImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+
+
+class CoordinatorLookup:
+    """Finds coordinators by the partitions they keep their state in. Belongs to the event loop."""
+
+    __slots__ = ("_authorizer", "_topics")
+
+    def __init__(self, topics: TopicService, authorizer: Authorizer) -> None:
+        self._topics = topics
+        self._authorizer = authorizer
+
+    async def groups_topic(self) -> TopicImage:
+        """The topic that the coordinators of groups keep their state in, made when it is first asked for.
+
+        Raises ApiError COORDINATOR_NOT_AVAILABLE.
+        """
+        try:
+            return await self._topics.ensure_internal(CONSUMER_OFFSETS_TOPIC)
+        except ApiError as error:
+            raise ApiError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS_TOPIC} is not there yet: {error}"
+            ) from error
+
+    def of_group(self, principal: Principal, topic: TopicImage, group_id: str) -> int:
+        """The broker that coordinates a group: the one that leads its partition of `groups_topic`.
+
+        Raises ApiError GROUP_AUTHORIZATION_FAILED.
+        """
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.GROUP, group_id)
+        return topic.partitions[partition_of_group(group_id, len(topic.partitions))].leader
