@@ -67,6 +67,7 @@ class Partition:
         "log",
         "min_insync_replicas",
         "on_high_watermark",
+        "replica_count",
         "topic_id",
         "topic_partition",
     )
@@ -91,6 +92,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = True
         self.high_watermark = log.log_end_offset
+        self.replica_count = 1
         self.isr_size = 1
         self.min_insync_replicas = 1
         """How many in-sync replicas acks=all asks for (`min.insync.replicas`)."""
@@ -174,11 +176,7 @@ class Partition:
             if not self.is_leader:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
             if acks == ACKS_ALL and self.isr_size < self.min_insync_replicas:
-                raise ApiError(
-                    ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{self.topic_partition} has {self.isr_size} in-sync replicas, "
-                    f"min.insync.replicas asks for {self.min_insync_replicas}",
-                )
+                self._require_insync_replicas()
             if from_client and batches[0].is_transactional:
                 raise ApiError(
                     ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
@@ -219,6 +217,16 @@ class Partition:
             on_ack(ack)
         else:
             leader_ack.ack = ack
+
+    def _require_insync_replicas(self) -> None:
+        """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""
+        enough = min(self.min_insync_replicas, self.replica_count)
+        if self.isr_size < enough:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {self.isr_size} in-sync replicas of {self.replica_count}, "
+                f"min.insync.replicas asks for {self.min_insync_replicas}",
+            )
 
     @property
     def local_end_offset(self) -> int:

@@ -165,6 +165,7 @@ class PartitionKeeper:
             flush_before_ack=self._flush_before_ack,
             on_high_watermark=self.on_high_watermark,
         )
+        partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
         self._replicas.add(partition)
         if topic.name == CONSUMER_OFFSETS_TOPIC:
             self._groups.partition_count = len(topic.partitions)

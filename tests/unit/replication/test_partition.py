@@ -143,9 +143,15 @@ async def test_a_repeated_batch_of_an_idempotent_producer_gets_the_first_answer_
 
 async def test_acks_all_is_refused_below_min_insync_replicas_and_acks_1_is_not(new_partition: New) -> None:
     partition = await new_partition()  # type: ignore[misc]
-    partition.min_insync_replicas = 2
+    partition.min_insync_replicas, partition.replica_count = 2, 3
     assert (await append(partition, batch()).ack).error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert (await append(partition, batch(), ACKS_LEADER).ack).error is ErrorCode.NONE
+
+
+async def test_acks_all_asks_for_no_more_replicas_than_there_are(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    partition.min_insync_replicas = 2
+    assert (await append(partition, batch()).ack).error is ErrorCode.NONE
 
 
 async def test_who_waits_is_told_when_the_partition_stops(new_partition: New) -> None:
