@@ -1,8 +1,8 @@
 """Reading for consumers: what is there now, or whatever arrives within the time they give.
 
 A fetch names partitions and offsets. It is answered as soon as `min_bytes` are there, or something is wrong with one of
-its partitions, or `max_wait_ms` have passed; until then it waits in the purgatory, watched under each of its
-partitions, and is told when the high watermark of one of them moves: it then looks at that one.
+its partitions that is news to the reader, or `max_wait_ms` have passed. Until then it waits in the purgatory, watched
+under each of its partitions, and is told when the high watermark of one of them moves: it then looks at that one.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -12,6 +12,7 @@ from ottla.broker.readable_bytes import ReadableBytes
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
+from ottla.records.compression import CompressionType
 from ottla.replication.partition import Partition
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
@@ -26,6 +27,8 @@ class FetchLimits:
     min_bytes: int
     max_wait_ms: int
     read_committed: bool = False
+    knows_zstd: bool = True
+    """Whether the reader can be given records of a topic that is kept in zstd (KIP-110)."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,9 @@ class FetchTarget:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     error: ErrorCode = ErrorCode.NONE
+    known_error: ErrorCode = ErrorCode.NONE
+    """An error that the reader has heard of already, or hears of early enough with what the others give. It is part of
+    every answer, but no reason to give one: who asks again for what is not there would be answered all the time."""
     nothing: "PartitionRead | None" = None
     """What it gave when it was last read, if that was neither records nor anything the reader must hear of."""
 
@@ -99,13 +105,13 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
         ):
             reads.append(nothing)
             continue
-        read = _read(target, left, read_committed, must_progress=not total_bytes)
+        read = _read(target, limits, left, must_progress=not total_bytes)
         reads.append(read)
         if read.total_bytes:
             total_bytes += read.total_bytes
             left = max(0, left - read.total_bytes)
         elif (
-            read.error is not ErrorCode.NONE
+            read.error not in (ErrorCode.NONE, target.known_error)
             or read.diverging_epoch is not None
             or (total_bytes and read is not target.nothing)
         ):
@@ -113,7 +119,7 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
     return reads, must_hear or total_bytes >= limits.min_bytes
 
 
-def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress: bool) -> PartitionRead:
+def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress: bool) -> PartitionRead:
     """Read one target; remembers in it that there was nothing."""
     partition = target.partition
     target.nothing = None
@@ -122,7 +128,9 @@ def _read(target: FetchTarget, left: int, read_committed: bool, *, must_progress
     try:
         partition.require_leader_epoch(target.current_leader_epoch)
         diverging = _diverging_epoch(partition, target)
-        upper = partition.last_stable_offset if read_committed else partition.high_watermark
+        if not limits.knows_zstd and partition.log.config.compression_type is CompressionType.ZSTD:
+            return PartitionRead(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        upper = partition.last_stable_offset if limits.read_committed else partition.high_watermark
         read = PartitionRead(
             ErrorCode.NONE,
             partition.high_watermark,
@@ -233,12 +241,12 @@ class DelayedFetch(DelayedOperation):
         target = self._targets[position]
         if self._readable.is_full(position, target.max_bytes) and _still_readable(target):
             return False
-        read = _read(target, self._limits.max_bytes, self._limits.read_committed, must_progress=True)
+        read = _read(target, self._limits, self._limits.max_bytes, must_progress=True)
         if read.total_bytes:
             self._readable.put(position, read.total_bytes, target.max_bytes)
             if self._readable.total < self._limits.min_bytes and not self._readable.leaves_out:
                 return False
-        elif read.error is ErrorCode.NONE and read.diverging_epoch is None:
+        elif read.error in (ErrorCode.NONE, target.known_error) and read.diverging_epoch is None:
             return False
         return self.try_complete()
 

@@ -1,6 +1,7 @@
 """kafka-console-producer and kafka-console-consumer."""
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.conformance.java.kafka_tools import KafkaTools, consumed
 
@@ -98,3 +99,15 @@ def test_a_line_beyond_the_limit_is_refused_by_name(kafka: KafkaTools, name: str
     kafka.new_topic(name, max_message_bytes=1000)
     said = kafka.tool_with_input("ConsoleProducer", ["x" * 2000], "--topic", name, "--sync", "--timeout", 0)
     assert "RecordTooLargeException" in said.err
+
+
+def test_batches_larger_than_the_limits_of_a_fetch_are_read_whole(kafka: KafkaTools, name: str) -> None:
+    kafka.new_topic(name, 6)
+    sent = [str(number) * (50 if number % 3 else 5_000) for number in range(60)]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "batch.num.messages": 1})
+    for number, value in enumerate(sent):
+        producer.produce(name, value, partition=number % 6)
+    assert producer.flush(20) == 0
+    small = ["max.partition.fetch.bytes=300", "fetch.max.bytes=4000", "fetch.min.bytes=3000", "fetch.max.wait.ms=100"]
+    limits = [word for each in small for word in ("--command-property", each)]
+    assert sorted(kafka.consume(name, len(sent), "--from-beginning", *limits)) == sorted(sent)

@@ -46,6 +46,9 @@ from ottla.protocol.messages.fetch import (
 from ottla.runtime.purgatory import DelayedOperation
 from ottla.storage.log_segment import LookUp
 
+STORAGE_ERROR_VERSION: Final = 6
+"""Before it readers hear NOT_LEADER_OR_FOLLOWER instead: they know that they can try again then (KIP-112)."""
+ZSTD_VERSION: Final = 10
 DIVERGING_EPOCH_VERSION: Final = 12
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
@@ -75,8 +78,14 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         min_bytes=max(0, min(request.min_bytes, max_bytes)),
         max_wait_ms=request.max_wait_ms if len(ctx.kafka_connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
+        knows_zstd=ctx.api_version >= ZSTD_VERSION,
     )
     targets = _targets(ctx, partitions)
+    if session is None and any(target.partition is not None for target in targets):
+        for target in targets:
+            # Of what is not there the reader hears together with the rest, as from Kafka.
+            if target.partition is None:
+                target.known_error = target.error
 
     def respond(reads: list[PartitionRead]) -> None:
         try:
@@ -159,13 +168,14 @@ def _targets(ctx: RequestContext, partitions: Sequence[tuple[PartitionKey, Sessi
     for key, partition in partitions:
         target = partition.target
         if target is None or target.partition is None or not target.partition.is_leader:
-            target = partition.target = _look_up(ctx, key, partition.request)
+            target = partition.target = _look_up(ctx, key, partition)
         targets.append(target)
     return targets
 
 
-def _look_up(ctx: RequestContext, key: PartitionKey, request: FetchPartition) -> FetchTarget:
+def _look_up(ctx: RequestContext, key: PartitionKey, partition: SessionPartition) -> FetchTarget:
     topic, topic_id, index = key
+    request = partition.request
     replicas = ctx.broker.replicas
     target = FetchTarget(
         None,
@@ -173,6 +183,7 @@ def _look_up(ctx: RequestContext, key: PartitionKey, request: FetchPartition) ->
         max(0, request.partition_max_bytes),
         request.current_leader_epoch,
         request.last_fetched_epoch,
+        known_error=partition.told_error,
     )
     try:
         target.partition = (
@@ -224,11 +235,14 @@ def _partition_data(
             aborted_transactions=None,
             records=read.records if read.records is not None else b"",
         )
+    error = read.error
+    if error is ErrorCode.KAFKA_STORAGE_ERROR and ctx.api_version < STORAGE_ERROR_VERSION:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     # A session may have been made in a newer version than the one of this request.
     is_told_where = ctx.api_version >= DIVERGING_EPOCH_VERSION
     return PartitionData(
         partition_index=index,
-        error_code=read.error,
+        error_code=error,
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
@@ -237,7 +251,7 @@ def _partition_data(
             if diverging is not None and is_told_where
             else EpochEndOffset()
         ),
-        current_leader=LeaderIdAndEpoch(*leaders.of(topic, topic_id, index, read.error)),
+        current_leader=LeaderIdAndEpoch(*leaders.of(topic, topic_id, index, error)),
         aborted_transactions=None,
         records=b"",
     )

@@ -47,10 +47,16 @@ class SessionPartition:
     """Where `request` reads, once that was looked up."""
     told: PartitionRead | None = None
     """What a response said of it last, without the records; None before the first and after an error."""
+    told_error: ErrorCode = ErrorCode.NONE
+    """The error that a response told of it last, if it was one."""
 
     def has_news(self, read: PartitionRead) -> bool:
         """Whether an incremental response must speak of this partition; remembers what it will say."""
         told = self.told
+        if read.error is not self.told_error:
+            self.told_error = read.error
+            if self.target is not None:
+                self.target.known_error = read.error
         if read.error is not ErrorCode.NONE:
             self.told = None
             return True
@@ -101,7 +107,7 @@ class FetchSession:
                 self.partitions[key] = SessionPartition(request)
                 self.cost += _cost(key)
             else:
-                known.request, known.target = request, None
+                known.request, known.target, known.told_error = request, None, ErrorCode.NONE
         for key in forgotten:
             if self.partitions.pop(key, None) is not None:
                 self.cost -= _cost(key)
