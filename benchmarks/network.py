@@ -72,6 +72,9 @@ class Echo:
     def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
         slot.send((struct.pack(">i", len(frame)), bytes(frame)))
 
+    def on_end_of_input(self) -> None:
+        pass
+
     def on_close(self) -> None:
         pass
 

@@ -4,26 +4,30 @@ A connection is driven by its socket, not by a task: the event loop calls it whe
 write. Within a turn of the loop it receives once, hands the frames to its handler, and sends what became ready with one
 call. Responses that become ready elsewhere in the turn leave together at its end.
 
-It stops reading
-- while too many requests are unanswered, or too many bytes of responses not taken by the peer; it goes on at half;
+What it does about requests is its state (`ottla.network.connection_state`), and only that: it is read while it is open.
+It stops
+- while too many requests are unanswered, or too many bytes not taken by the peer (`ottla.network.flow_control`);
 - while there is no memory for requests (`ottla.network.request_memory`);
-- for good when it drains.
+- for good when it drains, or when the peer has said that it sends nothing more.
+
+What carries the bytes (`ottla.network.transport`) and where a frame ends (`ottla.network.frame_reader`) are arguments.
 """
 
 import errno
 import logging
-import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
 from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.connection_services import ConnectionServices
-from ottla.network.frame_reader import FrameReader
+from ottla.network.connection_state import ENDING, Event, State, next_state
 from ottla.network.idle_watch import IdleWatch
-from ottla.network.output_queue import OutputQueue, ReadAhead
+from ottla.network.output_queue import OutputQueue
 from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
 from ottla.network.socket_watch import SocketWatch
+from ottla.network.transport import Transport
+from ottla.runtime.file_slice import FileSlice
 
 __all__ = ["Connection", "ResponseSlot"]
 
@@ -41,33 +45,29 @@ class Connection:
     __slots__ = (
         "_handler",
         "_idle",
-        "_is_draining",
-        "_is_flush_scheduled",
-        "_is_paused",
-        "_is_pumping",
+        "_is_flush_due",
         "_output",
         "_reader",
         "_responses",
+        "_resume_pushing",
         "_services",
-        "_socket",
+        "_transport",
         "_watch",
-        "is_closed",
         "local",
         "peer",
+        "state",
     )
 
-    def __init__(self, sock: socket.socket, peer: Address, services: ConnectionServices, read_ahead: ReadAhead) -> None:
-        self._socket = sock
+    def __init__(self, transport: Transport, local: Address, peer: Address, services: ConnectionServices) -> None:
+        self._transport = transport
         self._services = services
-        self._reader = FrameReader(services.memory, self, services.config.socket_request_max_bytes)
+        self._reader = services.framing(services.memory, self, services.config.socket_request_max_bytes)
         self._responses = ResponseQueue(self)
-        self._output = OutputQueue(read_ahead)
+        self._output = OutputQueue(self._read_ahead)
         self._handler: ConnectionHandler | None = None
-        self._is_paused = False
-        self._is_draining = False
-        self._is_pumping = False
-        self._is_flush_scheduled = False
-        self._watch = SocketWatch(services.loop, sock.fileno(), self._on_readable, self._on_writable)
+        self._is_flush_due = False  # what is pushed to the output will be written in this turn without further ado
+        self._resume_pushing: Callable[[], None] | None = None
+        self._watch = SocketWatch(services.loop, transport.fileno(), self._on_readable, self._on_writable)
         self._idle = IdleWatch(
             services.clock,
             services.timer,
@@ -75,19 +75,25 @@ class Connection:
             is_peers_turn=self._is_peers_turn,
             on_idle=self._on_idle,
         )
-        self.is_closed = False
+        self.state = State.NEW
+        """What it does about requests."""
         self.peer = peer
         """Where the client is."""
-        self.local = Address.of(sock.getsockname())
+        self.local = local
         """The address by which the client reached us."""
 
     def __repr__(self) -> str:
-        return f"<Connection {self.peer} to {self.listener_name} at {self.local}>"
+        return f"<Connection {self.peer} to {self.listener_name} at {self.local}, {self.state.name}>"
 
     @property
     def listener_name(self) -> str:
         """The name of the listener that accepted it."""
         return self._services.listener_name
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is gone; answers go nowhere."""
+        return self.state is State.CLOSED
 
     @property
     def in_flight_count(self) -> int:
@@ -100,35 +106,76 @@ class Connection:
         return self._output.memory_bytes + self._responses.held_bytes
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether the socket has been offered more than it took."""
+        return self._watch.is_writing
+
+    @property
     def moved_ms(self) -> int:
         """When something was received or sent last, by the monotonic clock."""
         return self._idle.moved_ms
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether it waits for requests: not closed, draining, paused or out of memory."""
-        return self._watch.is_reading
 
     def start(self, handler: ConnectionHandler) -> None:
         """Begin to read; `handler` gets the frames."""
         self._handler = handler
         self._idle.start()
+        self._move(Event.START)
         self._watch.read(True)
+
+    def push(self, parts: Sequence[Part], resume: Callable[[], None]) -> bool:
+        """Send what nobody asked for, one part after the other, behind the answers that are ready.
+
+        False when enough waits for the peer: `resume` is called once when it has taken half of that, and until then
+        nothing more is to be pushed. A connection that is ending or closed takes nothing and calls nothing.
+        """
+        if self.state in ENDING or self.state is State.CLOSED:
+            return False
+        services = self._services
+        self.on_response(parts)
+        if services.metrics.out_bytes > services.flow.out_bytes_hard_max:
+            services.shed()
+        if self.pending_bytes <= services.flow.out_max(services.metrics.out_bytes):
+            return True
+        self._resume_pushing = resume
+        return False
+
+    def complain(self, what: str) -> None:
+        """Log what the peer did wrong, with its address and within limits; the connection goes on."""
+        self._services.throttle.warning("%s to %s: %s", self.peer, self.local, what)
+
+    # The end.
+
+    def drain(self) -> None:
+        """Read no more; close when every request that was handed out is answered and every response sent."""
+        if self.state is State.CLOSED:
+            return
+        self._move(Event.DRAIN)
+        self._watch.read(False)
+        self._schedule_flush()
+
+    def fail(self, reason: str) -> None:
+        """A request cannot be answered: send the answers before its own, if the peer takes them now, and close."""
+        if self.state is State.CLOSED:
+            return
+        if not self._watch.is_writing:
+            self._write()
+        self.close(reason)
 
     def close(self, reason: str = "") -> None:
         """Close now. Unsent responses are dropped. A reason is logged with the peer's address, within limits."""
-        if self.is_closed:
+        if self.state is State.CLOSED:
             return
-        self.is_closed = True
+        self._move(Event.CLOSE)
         if reason:
             self._services.throttle.warning("closed the connection of %s to %s: %s", self.peer, self.local, reason)
         self._watch.close()
-        self._socket.close()
+        self._transport.close()
         self._idle.close()
         self._responses.clear()
         self._services.metrics.out_bytes -= self._output.memory_bytes
         self._output.clear()
         self._reader.close()
+        self._resume_pushing = None
         handler, self._handler = self._handler, None
         self._services.on_closed(self)
         if handler is not None:
@@ -137,25 +184,19 @@ class Connection:
             except Exception:
                 logger.exception("the handler of %r failed to close", self)
 
-    def fail(self, reason: str) -> None:
-        """A request cannot be answered: send the answers before its own, if the peer takes them now, and close."""
-        if self.is_closed:
-            return
-        if not self._watch.is_writing:
-            self._write()
-        self.close(reason)
+    def _break(self) -> None:
+        logger.exception("%r failed and is closed", self)
+        self.close()
 
-    def complain(self, what: str) -> None:
-        """Log what the peer did wrong, with its address and within limits; the connection goes on."""
-        self._services.throttle.warning("%s to %s: %s", self.peer, self.local, what)
+    def _lose(self, error: OSError) -> None:
+        self.close("" if error.errno in _LOST else error.strerror or str(error))
 
-    def drain(self) -> None:
-        """Read no more; close when every request that was read is answered and every response sent."""
-        if self.is_closed or self._is_draining:
-            return
-        self._is_draining = True
-        self._watch.read(False)
-        self._schedule_flush()
+    def _end_if_done(self) -> None:
+        if self.state in ENDING and not self._responses.answers and not self._output.parts:
+            self.close()
+
+    def _move(self, event: Event) -> None:
+        self.state = next_state(self.state, event)
 
     # The socket has something to read.
 
@@ -169,100 +210,119 @@ class Connection:
         reader = self._reader
         window = reader.window()
         if window is None:
+            self._move(Event.NO_MEMORY)
             self._watch.read(False)
             return
         try:
-            count = self._socket.recv_into(window)
+            count = self._transport.recv_into(window)
         except (BlockingIOError, InterruptedError):
-            reader.settle()
+            reader.trim()
+            if self._output.parts or self._transport.has_output:  # a handshake may have gone on
+                self._write()
             return
         except OSError as error:
             self._lose(error)
             return
         if not count:
-            self.close()
+            self._end_input()
             return
         self._services.metrics.bytes_in += count
-        if not self._output:
+        if not self._output.parts:
             self._idle.moved()
         reader.received(count)
         self._pump()
 
+    def _on_more_input(self) -> None:
+        if self.state is State.OPEN:
+            self._on_readable()
+
+    def _end_input(self) -> None:
+        """The peer sends nothing more. All it asked for has been handed out, and is answered before the end."""
+        self._move(Event.PEER_FINISHED)
+        self._watch.read(False)
+        self._reader.trim()
+        assert self._handler is not None
+        self._handler.on_end_of_input()
+        self._end_if_done()
+
     def resume_for_memory(self) -> None:
         """There may be memory for requests again."""
-        if self.is_closed or self._is_draining or self._is_paused:
-            return
-        self._watch.read(True)
-        self._idle.moved()
-        self._on_readable()
+        if self.state is State.STARVED:
+            self._move(Event.MEMORY)
+            self._watch.read(True)
+            self._idle.moved()
+            self._on_readable()
 
     def close_for_memory(self, stalled_ms: int) -> None:
         """Others need the memory of the request that the peer does not complete."""
-        if self._watch.is_reading:
+        if self.state is State.OPEN:
             self.close(f"it sent nothing of the rest of its request for {stalled_ms} ms while others waited for memory")
 
     # Frames to the handler, responses to the socket.
 
     def _pump(self) -> None:
         """Hand out the frames that have arrived and send what is ready, until neither is to be had."""
-        self._is_pumping = True
+        self._is_flush_due = True
         cork = self._services.cork
         try:
             while True:
                 cork.cork()
-                goes_on = self._dispatch()
+                lives = self._dispatch()
                 cork.uncork()
-                if not goes_on:
+                if not lives or not self._write():
+                    return
+                if self.state is not State.PAUSED or not self._is_low():
                     break
-                self._write()
-                if self.is_closed or not self._is_paused or not self._may_go_on():
-                    break
-                self._is_paused = False
+                self._move(Event.LOW_WATER)
         finally:
-            self._is_pumping = False
-        if self.is_closed:
-            return
-        self._reader.settle(is_paused=self._is_paused)
-        if self._is_draining:
-            self._close_if_drained()
-        elif self._is_paused is self._watch.is_reading:
-            self._watch.read(not self._is_paused)
+            self._is_flush_due = False
+        is_open = self.state is State.OPEN
+        self._reader.trim(is_paused=not is_open)
+        if is_open is not self._watch.is_reading:
+            self._watch.read(is_open)
+        if is_open and self._transport.has_input:
+            self._services.loop.call_soon(self._on_more_input)
+        if self._resume_pushing is not None or self.state in ENDING:
+            self._after_write()
 
     def _dispatch(self) -> bool:
-        """Frames to the handler, until there is none or the connection is paused. False when it is closed."""
+        """Frames to the handler, until there is none or the connection is no longer open. False when it is closed."""
         reader, responses, output, handler = self._reader, self._responses, self._output, self._handler
-        config, metrics = self._services.config, self._services.metrics
-        hard_max, in_flight_max = config.out_bytes_hard_max, config.in_flight_requests_max
+        metrics, flow = self._services.metrics, self._services.flow
+        hard_max, in_flight_max = flow.out_bytes_hard_max, flow.in_flight_max
+        assert handler is not None
         try:
-            while not self._is_draining and (frame := reader.next_frame()) is not None:
+            while self.state is State.OPEN and (frame := reader.next_frame()) is not None:
                 if metrics.out_bytes > hard_max:
                     self._services.shed()
                     if self.is_closed:
                         return False
                 metrics.requests += 1
-                lease = reader.buffer
-                assert lease is not None
-                assert handler is not None
-                handler.on_frame(frame, lease, responses.open())
-                if self.is_closed:
-                    return False
-                pending_bytes = output.memory_bytes + responses.held_bytes
-                if len(responses.answers) >= in_flight_max or (pending_bytes and pending_bytes > self._out_max()):
-                    self._is_paused = True
-                    break
+                buffer = reader.buffer
+                assert buffer is not None
+                handler.on_frame(frame, buffer, responses.open())
+                in_flight, pending_bytes = len(responses.answers), output.memory_bytes + responses.held_bytes
+                if (
+                    (in_flight >= in_flight_max or pending_bytes)
+                    and self.state is State.OPEN
+                    and flow.is_full(in_flight, pending_bytes, metrics.out_bytes)
+                ):
+                    self._move(Event.HIGH_WATER)
         except InvalidInputError as error:
             self.fail(str(error))
         except Exception:
             logger.exception("the handler of %r failed; the connection is closed", self)
             self.fail("")
-        return not self.is_closed
+        return self.state is not State.CLOSED
 
     def on_response(self, parts: Sequence[Part]) -> None:
+        """Send this as soon as may be."""
         self._services.metrics.out_bytes += self._output.push(parts)
-        if not self._is_pumping:
+        if not self._is_flush_due:
             self._schedule_flush()
 
     def on_held(self, by: int) -> None:
+        """Answers that wait for an earlier one take more or fewer bytes."""
         self._services.metrics.out_bytes += by
 
     def on_abandoned(self) -> None:
@@ -270,13 +330,12 @@ class Connection:
         self._services.loop.call_soon_threadsafe(self.fail, "a request was given up without an answer")
 
     def _schedule_flush(self) -> None:
-        if not self._is_flush_scheduled:
-            self._is_flush_scheduled = True
-            self._services.loop.call_soon(self._flush)
+        self._is_flush_due = True
+        self._services.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._is_flush_scheduled = False
-        if self.is_closed:
+        self._is_flush_due = False
+        if self.state is State.CLOSED:
             return
         try:
             if not self._watch.is_writing:
@@ -293,31 +352,40 @@ class Connection:
             self._break()
 
     def _after_write(self) -> None:
-        if self.is_closed:
-            return
-        if self._is_paused and self._may_go_on():
-            self._is_paused = False
+        """What the peer has taken may let a connection go on, or end."""
+        if self._resume_pushing is not None and self._is_low():
+            resume, self._resume_pushing = self._resume_pushing, None
+            resume()
+        if self.state is State.PAUSED and self._is_low():
+            self._move(Event.LOW_WATER)
             self._pump()
         else:
-            self._close_if_drained()
+            self._end_if_done()
+
+    def _is_low(self) -> bool:
+        services = self._services
+        return services.flow.is_low(len(self._responses.answers), self.pending_bytes, services.metrics.out_bytes)
+
+    def _read_ahead(self, piece: FileSlice) -> None:
+        self._services.read_ahead(self, piece)
 
     def on_read_ahead(self) -> None:
         """The slice of a file that was asked for is in the page cache now."""
         self._output.resume()
-        if not self.is_closed:
+        if self.state is not State.CLOSED:
             self._on_writable()
 
-    def _write(self) -> None:
-        output = self._output
-        if not output:
-            self._watch.write(False)
-            return
-        if not output.is_waiting_for_disk:
+    def _write(self) -> bool:
+        """Send what the peer takes. False when it is gone, and the connection closed."""
+        output, transport = self._output, self._transport
+        if (output.parts and not output.is_waiting_for_disk) or transport.has_output:
             metrics = self._services.metrics
             sent_before, memory_before = output.sent_bytes, output.memory_bytes
             lost: OSError | None = None
             try:
-                output.write_to(self._socket)
+                if transport.has_output:
+                    transport.flush()
+                output.write_to(transport)
             except OSError as error:
                 # Its traceback would keep this frame, and the responses in it, until the garbage collector comes by.
                 lost = error.with_traceback(None)
@@ -325,45 +393,22 @@ class Connection:
             metrics.out_bytes += output.memory_bytes - memory_before
             if lost is not None:
                 self._lose(lost)
-                return
+                return False
             if output.sent_bytes != sent_before:
                 self._idle.moved()
-        if output and not output.is_waiting_for_disk:
+        if (output.parts and transport.is_ready and not output.is_waiting_for_disk) or transport.has_output:
             self._watch.write(True)
-        else:
+        elif self._watch.is_writing:
             self._watch.write(False)
+        return True
 
-    # Back-pressure.
-
-    def _out_max(self) -> int:
-        config = self._services.config
-        if self._services.metrics.out_bytes > config.out_bytes_total_max:
-            return config.out_bytes_max // 16
-        return config.out_bytes_max
-
-    def _may_go_on(self) -> bool:
-        if len(self._responses.answers) > self._services.config.in_flight_requests_max // 2:
-            return False
-        return self.pending_bytes <= self._out_max() // 2
-
-    def _close_if_drained(self) -> None:
-        if self._is_draining and not self._responses.answers and not self._output:
-            self.close()
-
-    # The end.
-
-    def _break(self) -> None:
-        logger.exception("%r failed and is closed", self)
-        self.close()
-
-    def _lose(self, error: OSError) -> None:
-        self.close("" if error.errno in _LOST else error.strerror or str(error))
+    # Time.
 
     def _is_peers_turn(self) -> bool:
         """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk."""
-        if self._output:
+        if self._output.parts:
             return not self._output.is_waiting_for_disk
-        return self._watch.is_reading and not self._responses.answers
+        return self.state is State.OPEN and not self._responses.answers
 
     def _on_idle(self) -> None:
-        self.close("it did not read its responses" if self._output else "")
+        self.close("it did not read its responses" if self._output.parts else "")

@@ -9,11 +9,17 @@ from ottla.network.response_queue import ResponseSlot
 class ConnectionHandler(Protocol):
     """Takes the requests of one connection. Called from the event loop, never after `on_close`."""
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        """A request has arrived. `frame` is writable, without the 4-byte length, and valid until the return unless
-        `lease` is retained. `slot` is to be filled once, now or later.
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+        """A request has arrived. `frame` is writable, without what delimits it, and valid until the return unless
+        `buffer`, in which it lies, is retained. `slot` is to be filled once, now or later.
 
         InvalidInputError closes the connection with one line in the log, any other exception with its traceback.
+        """
+        ...
+
+    def on_end_of_input(self) -> None:
+        """The peer sends nothing more, though it may still read: whatever only waits for something better to say is to
+        be answered now. The connection closes when all requests are.
         """
         ...
 

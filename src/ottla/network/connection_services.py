@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
     from ottla.network.config import NetworkConfig
     from ottla.network.connection import Connection
+    from ottla.network.flow_control import FlowControl
+    from ottla.network.frame_reader import Framing
     from ottla.network.metrics import NetworkMetrics
     from ottla.network.request_memory import RequestMemory
     from ottla.runtime.clock import Clock
     from ottla.runtime.cork import Cork
+    from ottla.runtime.file_slice import FileSlice
     from ottla.runtime.log_throttle import LogThrottle
     from ottla.runtime.timer import Timer
 
@@ -34,5 +37,9 @@ class ConnectionServices:
     throttle: LogThrottle
     on_closed: Callable[[Connection], None]
     cork: Cork
+    flow: FlowControl
+    framing: Framing
     shed: Callable[[], None]
-    """Makes room when responses that nobody reads take more than `out_bytes_hard_max`."""
+    """Closes those who do not read, when responses take more than `out_bytes_hard_max`."""
+    read_ahead: Callable[[Connection, FileSlice], None]
+    """Reads a slice into the page cache elsewhere; `Connection.on_read_ahead` is called when that is done."""

@@ -15,7 +15,6 @@ Both would wait for the disk when a page is not in the page cache (`ottla.runtim
 """
 
 import os
-import socket
 
 from ottla.runtime.page_cache import FileEndedError
 
@@ -23,13 +22,13 @@ GATHER_MAX_BYTES = 64 * 1024
 """Slices up to this size are read and sent with their neighbours."""
 
 
-def send_file(sock: socket.socket, fd: int, position: int, size: int) -> int:
+def send_file(socket_fd: int, fd: int, position: int, size: int) -> int:
     """Send up to `size` bytes of a file; how many the socket took, at least one.
 
     Raises BlockingIOError when the socket is full, and OSError when the file ends before `position`: the response has
     been announced, so the connection cannot go on.
     """
-    sent = os.sendfile(sock.fileno(), fd, position, size)
+    sent = os.sendfile(socket_fd, fd, position, size)
     if not sent:
         raise FileEndedError(position)
     return sent

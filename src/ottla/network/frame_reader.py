@@ -1,8 +1,8 @@
-"""Frames out of bytes: a 4-byte length, big-endian, and as many bytes. No socket is touched here.
+"""Frames out of bytes, however they are delimited. No socket is touched here.
 
-    buffer |........|len|  frame  |len|  frame  |len|  fra           |
-                    ^start                                ^end
-             parsed            not parsed yet               window: where the socket's next bytes go
+    buffer |........|  frame  |  frame  |  fra           |
+                    ^start                     ^end
+             parsed       not parsed yet         window: where the socket's next bytes go
 
 Bytes are received into a buffer and stay there; a frame is handed out as a piece of it. Three cases are copied:
 - A partial frame of up to 16 KiB that is left when the socket is empty is set aside and the buffer given back, so a
@@ -16,27 +16,29 @@ connection that sends large frames gets a buffer for one of them, and its reads 
 of a large frame is copied.
 """
 
-from struct import Struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-from ottla.model.errors import InvalidInputError
 from ottla.network.receive_buffer import KIB, LARGEST, SMALLEST, ReceiveBuffer, pooled_size
 from ottla.network.request_memory import Reader, RequestMemory
-from ottla.network.wrong_protocol import describe
-
-_unpack_length = Struct(">i").unpack_from
-_LENGTH_BYTES = 4
 
 _UNEARNED = 64 * KIB
 """The buffer any announced frame may have."""
 
-_MIXED_MAX = 256 * KIB
+MIXED_MAX = 256 * KIB
 """The largest buffer for a connection of small frames; a larger frame gets a buffer of its own."""
 
 
-class FrameReader:
-    """The receiving state of one connection.
+class FrameReader(ABC):
+    """The receiving state of one connection. A subclass says where a frame ends.
 
-    The order of calls: `window`, receive into it, `received`, `next_frame` until None, `settle`.
+    The order of calls: `window`, receive into it, `received`, `next_frame` until None, `trim`.
+
+    What a subclass works with: the bytes from `_start` to `_end` of `buffer` are not parsed; `_need` is how many bytes
+    the first frame of them has with its delimiters, 0 while that is not known, and is what makes room for the rest of
+    it. A position that is kept from one call to the next is counted from `_start`, for frames move. To hand a frame
+    out is to move `_start` behind it, to forget `_need`, and to set `_large` to its size if that is above MIXED_MAX and
+    to 0 otherwise.
     """
 
     __slots__ = (
@@ -55,11 +57,12 @@ class FrameReader:
     )
 
     def __init__(self, memory: RequestMemory, owner: Reader, frame_max_bytes: int) -> None:
+        """`owner` is told when there is memory again; a frame above `frame_max_bytes` is an error."""
         self._memory = memory
         self._owner = owner
         self._max_bytes = frame_max_bytes
         self.buffer: ReceiveBuffer | None = None
-        """Where the frame that was taken last lies, until `settle`."""
+        """Where the frame that was taken last lies, until `trim`."""
         self._start = 0
         self._end = 0
         self._need = 0  # bytes of the first unparsed frame with its length; 0 when not known yet
@@ -89,36 +92,18 @@ class FrameReader:
         self._end += count
         assert self.buffer is not None
         if self._end == self.buffer.capacity:
-            self._expected = min(self._expected * 2, _MIXED_MAX)
+            self._expected = min(self._expected * 2, MIXED_MAX)
         elif count <= self._expected // 8:
             self._expected = max(self._expected // 2, SMALLEST)
 
+    @abstractmethod
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length; None when there is none. It lies in `buffer`.
+        """The next whole frame, without what delimits it; None when there is none. It lies in `buffer`.
 
-        Raises InvalidInputError when the length is negative or above the limit.
+        Raises InvalidInputError when the bytes cannot be the beginning of a frame, or of one that is too large.
         """
-        buffer = self.buffer
-        if buffer is None:
-            return None
-        start = self._start
-        available = self._end - start
-        need = self._need
-        if not need:
-            if available < _LENGTH_BYTES:
-                return None
-            (length,) = _unpack_length(buffer.view, start)
-            if not 0 <= length <= self._max_bytes:
-                raise InvalidInputError(describe(bytes(buffer.view[start : self._end][:16]), length, self._max_bytes))
-            need = self._need = length + _LENGTH_BYTES
-        if available < need:
-            return None
-        self._start = start + need
-        self._need = 0
-        self._large = need if need > _MIXED_MAX else 0
-        return buffer.view[start + _LENGTH_BYTES : start + need]
 
-    def settle(self, *, is_paused: bool = False) -> None:
+    def trim(self, *, is_paused: bool = False) -> None:
         """No more frames are taken for now: let go of what need not be kept.
 
         `is_paused` says that there may be whole frames left, to be taken later without receiving.
@@ -173,7 +158,7 @@ class FrameReader:
         size = self._size_for(len(data))
         if not self._memory.permits(self._owner, size):
             return None
-        if self._expected > size and self._memory.has_room(self._expected):
+        if self._expected > size and self._memory.fits(self._expected):
             size = self._expected
         buffer = self._use(self._memory.pool.take(size), len(data))
         assert buffer is not None
@@ -209,8 +194,8 @@ class FrameReader:
 
     def _size_for(self, received: int) -> int:
         """How large a buffer the first frame has earned, of which `received` bytes are here."""
-        if not self._need:
-            return SMALLEST
+        if not self._need:  # a frame ends where its last byte says: make room for as much again
+            return pooled_size(max(SMALLEST, 2 * received))
         return pooled_size(min(self._need, max(_UNEARNED, 2 * received, self._large)))
 
     def _forget_last(self) -> None:
@@ -220,3 +205,7 @@ class FrameReader:
         if self._is_holding:
             self._is_holding = False
             self._memory.hold(self._owner, 0)
+
+
+Framing = Callable[[RequestMemory, Reader, int], FrameReader]
+"""Makes the reader of a connection: `FrameReader`'s arguments."""

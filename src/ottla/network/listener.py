@@ -12,9 +12,13 @@ from ottla.network.connection import Connection
 from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.connection_services import ConnectionServices
+from ottla.network.flow_control import FlowControl
+from ottla.network.frame_reader import Framing
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listening_socket import open_listening_sockets
 from ottla.network.metrics import NetworkMetrics
 from ottla.network.request_memory import RequestMemory
+from ottla.network.transport import SocketTransport, Transport
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
 from ottla.runtime.file_slice import FileSlice
@@ -38,7 +42,7 @@ class Listener:
 
     `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
     name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `cork`
-    is told of each run of requests.
+    is told of each run of requests. `transport` takes over an accepted socket, `framing` says where a request ends.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class Listener:
         quotas: ConnectionQuotas | None = None,
         memory: RequestMemory | None = None,
         cork: Cork | None = None,
+        transport: Callable[[socket.socket], Transport] = SocketTransport.of,
+        framing: Framing = LengthPrefixReader,
     ) -> None:
         self.name = name
         self.metrics = NetworkMetrics()
@@ -66,6 +72,8 @@ class Listener:
         self._quotas = quotas or ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
         self._memory = memory
         self._cork = cork or NoCork()
+        self._transport = transport
+        self._framing = framing
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
         self._sockets: list[socket.socket] = []
@@ -116,6 +124,9 @@ class Listener:
             on_closed=self._on_closed,
             cork=self._cork,
             shed=self._shed,
+            flow=FlowControl.of(config),
+            framing=self._framing,
+            read_ahead=self._read_ahead,
         )
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
@@ -183,7 +194,8 @@ class Listener:
         assert services is not None
         try:
             self._configure(sock)
-            connection = Connection(sock, peer, services, lambda piece: self._read_ahead(connection, piece))
+            local = Address.of(sock.getsockname())
+            connection = Connection(self._transport(sock), local, peer, services)
         except OSError:  # it is gone already
             sock.close()
             self._quotas.release(peer.host)
@@ -215,12 +227,9 @@ class Listener:
         connection.on_read_ahead()
 
     def _shed(self) -> None:
-        """Close those who have not moved for the longest time and have responses to take, until there is room again."""
-        holders = [connection for connection in self._connections if connection.pending_bytes]
-        holders.sort(key=lambda connection: connection.moved_ms)
-        for connection in holders:
-            if self.metrics.out_bytes <= self._config.out_bytes_total_max:
-                break
+        """Close those who have not moved for the longest time and have responses to take, until they fit again."""
+        assert self._services is not None
+        for connection in self._services.flow.to_shed(self._connections, self.metrics.out_bytes):
             connection.close(
                 f"it has not taken {connection.pending_bytes} bytes of responses, and all together "
                 f"{self.metrics.out_bytes} bytes wait to be read"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ottla.network.file_transfer import GATHER_MAX_BYTES, send_file
 from ottla.network.response_queue import SLICE_COST, Buffer, Part
+from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.page_cache import is_in_page_cache, read_cached, read_file
 
@@ -29,25 +30,19 @@ ReadAhead = Callable[[FileSlice], None]
 class OutputQueue:
     """What one connection has still to send."""
 
-    __slots__ = ("_checked_bytes", "_is_reading_ahead", "_parts", "_read_ahead", "memory_bytes", "sent_bytes")
+    __slots__ = ("_checked_bytes", "_read_ahead", "is_waiting_for_disk", "memory_bytes", "parts", "sent_bytes")
 
     def __init__(self, read_ahead: ReadAhead) -> None:
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []
+        """What is still to be sent, in order."""
         self._read_ahead = read_ahead
         self._checked_bytes = 0  # of the first slice: known to be in the page cache
-        self._is_reading_ahead = False
+        self.is_waiting_for_disk = False
+        """Whether the first part is being read into the page cache; the socket need not be watched meanwhile."""
         self.memory_bytes = 0
         """Bytes of memory that wait to be sent."""
         self.sent_bytes = 0
         """Bytes given to the socket so far."""
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    @property
-    def is_waiting_for_disk(self) -> bool:
-        """Whether the first part is being read into the page cache; the socket need not be watched meanwhile."""
-        return self._is_reading_ahead
 
     def push(self, parts: Sequence[Part]) -> int:
         """Send these after all others; returns how many bytes of memory they take."""
@@ -56,68 +51,69 @@ class OutputQueue:
             if isinstance(part, FileSlice):
                 if part.size:
                     taken += SLICE_COST
-                    self._parts.append(part)
+                    self.parts.append(part)
             elif part:
                 taken += len(part)
-                self._parts.append(part)
+                self.parts.append(part)
         self.memory_bytes += taken
         return taken
 
     def resume(self) -> None:
         """The first chunk of the first slice has been read ahead."""
-        self._is_reading_ahead = False
+        self.is_waiting_for_disk = False
         self._checked_bytes = _CHUNK_BYTES
 
     def clear(self) -> None:
         """Forget everything; the owners of files are let go."""
-        self._parts.clear()
+        self.parts.clear()
         self.memory_bytes = 0
 
-    def write_to(self, sock: socket.socket) -> None:
-        """Send until the socket takes no more, a turn's share is sent, or the disk has to be waited for.
+    def write_to(self, transport: Transport) -> None:
+        """Send until the transport takes no more, a turn's share is sent, or the disk has to be waited for.
 
         Raises OSError when the connection is lost or a file ends early.
         """
         sent_before = self.sent_bytes
         try:
-            while self._parts and self.sent_bytes - sent_before < _TURN_BYTES:
-                first = self._parts[0]
-                if len(self._parts) == 1 and first.__class__ is bytes:
-                    self._send_only(sock, first)
-                elif isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES:
+            while self.parts and self.sent_bytes - sent_before < _TURN_BYTES:
+                first = self.parts[0]
+                if len(self.parts) == 1 and first.__class__ is bytes:
+                    self._send_only(transport, first)
+                elif isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES and transport.sends_files:
                     if not self._is_first_at_hand(first):
                         return
-                    self._send_slice(sock, first)
-                elif not self._send_gathered(sock):
+                    self._send_slice(transport, first)
+                elif not self._send_gathered(transport):
                     return
         except (BlockingIOError, InterruptedError):
             return
 
-    def _send_only(self, sock: socket.socket, part: bytes) -> None:
+    def _send_only(self, transport: Transport, part: bytes) -> None:
         """Send what is all there is: the answer to one small request, mostly."""
-        sent = sock.send(part)
+        sent = transport.send(part)
         self.sent_bytes += sent
         self.memory_bytes -= sent
         if sent == len(part):
-            self._parts.clear()
+            self.parts.clear()
         else:
-            self._parts[0] = memoryview(part)[sent:]
+            self.parts[0] = memoryview(part)[sent:]
 
-    def _send_gathered(self, sock: socket.socket) -> bool:
+    def _send_gathered(self, transport: Transport) -> bool:
         """Send the bytes and small slices that come first, with one call. False when the disk has to be waited for."""
-        buffers, goes_on = self._gather()
+        buffers, goes_on = self._gather(GATHER_MAX_BYTES if transport.sends_files else None)
         if not buffers:
-            first = self._parts[0]
+            first = self.parts[0]
             assert isinstance(first, FileSlice)
-            return self._is_first_at_hand(first)
+            self._start_read_ahead(first)
+            return False
         flags = _SEND_MORE if goes_on else 0
-        sent = sock.send(buffers[0], flags) if len(buffers) == 1 else sock.sendmsg(buffers, (), flags)
+        sent = transport.send(buffers[0], flags) if len(buffers) == 1 else transport.sendmsg(buffers, (), flags)
         self.sent_bytes += sent
-        parts = self._parts
+        parts = self.parts
         done = 0
         for part, buffer in zip(parts, buffers, strict=False):
             size = len(buffer)
-            if sent < size:
+            if sent < size or (size == _READ_BYTES and size < len(part)):
                 parts[done] = self._rest(part, sent)
                 break
             sent -= size
@@ -126,22 +122,25 @@ class OutputQueue:
         del parts[:done]
         return True
 
-    def _gather(self) -> tuple[list[Buffer], bool]:
-        """The bytes of the first parts, as many as go out together, and whether a slice follows that goes by itself.
+    def _gather(self, slice_max: int | None) -> tuple[list[Buffer], bool]:
+        """The bytes of the first parts, as many as go out together, and whether a slice follows that goes by itself,
+        being larger than `slice_max`. With None, none does, and of a large one so much is read as one call sends.
 
         What is read of a slice and then not sent is read again: slices that wait take no memory.
         """
         buffers: list[Buffer] = []
         read_bytes = 0
-        for part in self._parts:
+        for part in self.parts:
             if not isinstance(part, FileSlice):
                 buffers.append(part)
-            elif part.size > GATHER_MAX_BYTES:
+            elif slice_max is not None and part.size > slice_max:
                 return buffers, True
             elif read_bytes >= _READ_BYTES or (data := self._read(part, is_first=not buffers)) is None:
                 break
             else:
                 buffers.append(data)
+                if part.size > _READ_BYTES:
+                    break
                 read_bytes += part.size
             if len(buffers) == _BUFFERS_MAX:
                 break
@@ -154,30 +153,34 @@ class OutputQueue:
         return memoryview(part)[sent:]
 
     def _read(self, piece: FileSlice, *, is_first: bool) -> Buffer | None:
+        size = min(piece.size, _READ_BYTES)
         if is_first and self._checked_bytes:
             self._checked_bytes = 0
-            return read_file(piece.fd, piece.position, piece.size)
-        return read_cached(piece.fd, piece.position, piece.size)
+            return read_file(piece.fd, piece.position, size)
+        return read_cached(piece.fd, piece.position, size)
 
     def _is_first_at_hand(self, piece: FileSlice) -> bool:
         """Whether the first slice can be sent of; if not, it is being read ahead from now on."""
         if self._checked_bytes:
             return True
         chunk = min(piece.size, _CHUNK_BYTES)
-        if piece.size > GATHER_MAX_BYTES and is_in_page_cache(piece.fd, piece.position, chunk):
+        if is_in_page_cache(piece.fd, piece.position, chunk):
             self._checked_bytes = chunk
             return True
-        self._is_reading_ahead = True
-        self._read_ahead(replace(piece, size=chunk))
+        self._start_read_ahead(piece)
         return False
 
-    def _send_slice(self, sock: socket.socket, piece: FileSlice) -> None:
-        sent = send_file(sock, piece.fd, piece.position, min(piece.size, self._checked_bytes))
+    def _start_read_ahead(self, piece: FileSlice) -> None:
+        self.is_waiting_for_disk = True
+        self._read_ahead(replace(piece, size=min(piece.size, _CHUNK_BYTES)))
+
+    def _send_slice(self, transport: Transport, piece: FileSlice) -> None:
+        sent = send_file(transport.fileno(), piece.fd, piece.position, min(piece.size, self._checked_bytes))
         self.sent_bytes += sent
         if sent == piece.size:
-            del self._parts[0]
+            del self.parts[0]
             self.memory_bytes -= SLICE_COST
             self._checked_bytes = 0
         else:
-            self._parts[0] = self._rest(piece, sent)
+            self.parts[0] = self._rest(piece, sent)
             self._checked_bytes = max(self._checked_bytes - sent, 0)

@@ -118,7 +118,7 @@ class RequestMemory:
         self._wait(self._waiting_to_grow, reader, size)
         return False
 
-    def has_room(self, size: int) -> bool:
+    def fits(self, size: int) -> bool:
         """Whether `size` bytes more would fit the half of the unfinished requests."""
         return self._assembling_bytes + size <= self._half
 

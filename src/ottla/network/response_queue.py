@@ -69,11 +69,12 @@ class ResponseSlot:
 class ResponseQueue:
     """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("_first", "_is_closed", "_sender", "answers", "held_bytes")
+    __slots__ = ("_first", "_is_closed", "_next", "_sender", "answers", "held_bytes")
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._first = 0  # number of the first answer
+        self._next = 0  # number of the next request
         self._is_closed = False
         self.answers: list[Sequence[Part] | None] = []
         """One for each request whose response has not left; None where there is none yet."""
@@ -85,9 +86,10 @@ class ResponseQueue:
 
     def open(self) -> ResponseSlot:
         """A slot for the request that has just arrived."""
-        answers = self.answers
-        answers.append(None)
-        return ResponseSlot(self, self._first + len(answers) - 1)
+        self.answers.append(None)
+        number = self._next
+        self._next = number + 1
+        return ResponseSlot(self, number)
 
     def fill(self, number: int, parts: Sequence[Part]) -> None:
         """The answer of a slot: it leaves, with those behind it that are there, or is held."""
@@ -100,13 +102,13 @@ class ResponseQueue:
             self._change_held(_held_bytes(parts))
             return
         self._sender.on_response(parts)
-        count = 1
-        while count < len(answers) and (held := answers[count]) is not None:
-            count += 1
+        del answers[0]
+        self._first += 1
+        while answers and (held := answers[0]) is not None:
+            del answers[0]
+            self._first += 1
             self._change_held(-_held_bytes(held))
             self._sender.on_response(held)
-        del answers[:count]
-        self._first += count
 
     def abandon(self) -> None:
         """A slot will never be filled. Called from whatever thread lets go of it last."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ottla.client.errors import ProtocolViolationError
 from ottla.client.frame_reader import FrameReader as ClientFrameReader
 from ottla.model.errors import InvalidInputError
-from ottla.network.frame_reader import FrameReader
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.receive_buffer import KIB, SMALLEST
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.timer import ManualTimer
@@ -81,7 +81,7 @@ def brokers_frames(stream: bytes, sizes: list[int]) -> Iterator[bytes]:
     memory = RequestMemory(
         BUDGET_BYTES, stalled_ms=10_000, clock=timer.clock, timer=timer, call_soon=lambda wake: wake()
     )
-    reader = FrameReader(memory, Owner(), FRAME_MAX_BYTES)
+    reader = LengthPrefixReader(memory, Owner(), FRAME_MAX_BYTES)
     arrived = 0
     for piece in pieces(stream, sizes):
         rest = piece
@@ -96,7 +96,7 @@ def brokers_frames(stream: bytes, sizes: list[int]) -> Iterator[bytes]:
             reader.received(count)
             while (frame := reader.next_frame()) is not None:
                 yield bytes(frame)
-            reader.settle()
+            reader.trim()
             held = reader.buffer.capacity if reader.buffer else 0
             assert held <= max(256 * KIB, 4 * arrived) + SMALLEST, (held, arrived)
     reader.close()

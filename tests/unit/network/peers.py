@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.frame_reader import Framing
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
+from ottla.network.transport import SocketTransport, Transport
 from ottla.runtime.cork import Cork
 from ottla.runtime.timer import ManualTimer
 
@@ -76,6 +79,15 @@ class Peer:
                 pass
         return bytes(data)
 
+    def finish(self) -> None:
+        """Send nothing more, but read on."""
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Be gone, and say so."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
     def close(self) -> None:
         self.sock.close()
 
@@ -86,9 +98,13 @@ class Echo:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.closed = 0
+        self.ended = 0
 
     def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
         slot.send((framed(bytes(frame)),))
+
+    def on_end_of_input(self) -> None:
+        self.ended += 1
 
     def on_close(self) -> None:
         self.closed += 1
@@ -143,7 +159,11 @@ class Door:
 
 @asynccontextmanager
 async def opened(
-    handler: Callable[[Connection], Echo] = Echo, config: NetworkConfig | None = None, cork: Cork | None = None
+    handler: Callable[[Connection], Echo] = Echo,
+    config: NetworkConfig | None = None,
+    cork: Cork | None = None,
+    transport: Callable[[socket.socket], Transport] = SocketTransport.of,
+    framing: Framing = LengthPrefixReader,
 ) -> AsyncIterator[Door]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
@@ -154,7 +174,15 @@ async def opened(
         return handlers[-1]
 
     listener = Listener(
-        "127.0.0.1", 0, connect, config=config or NetworkConfig(), clock=timer.clock, timer=timer, cork=cork
+        "127.0.0.1",
+        0,
+        connect,
+        config=config or NetworkConfig(),
+        clock=timer.clock,
+        timer=timer,
+        cork=cork,
+        transport=transport,
+        framing=framing,
     )
     await listener.start()
     door = Door(listener, timer, handlers)

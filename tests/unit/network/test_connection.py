@@ -15,6 +15,7 @@ import pytest
 from ottla.model.errors import InvalidInputError
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.connection_state import State
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.runtime.file_slice import FileSlice
 from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
@@ -257,9 +258,9 @@ async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
         requests = framed(b"12345678") * 20_000
         sending = asyncio.ensure_future(peer.send(requests))
         (connection,) = door.listener.connections
-        await until(lambda: not connection.is_reading)
+        await until(lambda: connection.state is State.PAUSED)
         await turns(200)
-        assert not connection.is_reading
+        assert connection.state is State.PAUSED
         assert connection.pending_bytes <= 200_000 + 50_004
         assert door.listener.metrics.out_bytes == connection.pending_bytes
         served = door.listener.metrics.requests
@@ -282,7 +283,7 @@ async def test_many_peers_that_never_read_get_less_each():
         peers = [await door.peer(receive_buffer_bytes=8 * KIB) for _ in range(30)]
         for peer in peers:
             await peer.send(framed(b"12345678") * 1_000)
-        await until(lambda: not any(connection.is_reading for connection in door.listener.connections))
+        await until(lambda: all(connection.state is not State.OPEN for connection in door.listener.connections))
         assert door.listener.metrics.out_bytes <= 500_000 + 170_000 + 30 * 20_008
         for peer in peers:
             peer.close()
@@ -299,7 +300,7 @@ async def test_answers_behind_an_open_request_count_as_memory_and_stop_the_readi
         peer = await door.peer()
         await peer.send(framed(b"12345678") * 100)
         (connection,) = door.listener.connections
-        await until(lambda: not connection.is_reading)
+        await until(lambda: connection.state is State.PAUSED)
         assert 200_000 < connection.pending_bytes <= 200_000 + 50_004
         assert door.listener.metrics.out_bytes == connection.pending_bytes
         (handler,) = door.handlers
@@ -476,7 +477,7 @@ async def test_a_connection_may_close_while_its_file_is_being_read_ahead(
             peer = await door.peer()
             await peer.send(framed(b"1"))
             await until(begun.is_set)
-            peer.close()
+            peer.reset()
             await until(lambda: not door.listener.connections)
             go_on.set()
             await until(lambda: pages.read_ahead)
@@ -541,11 +542,10 @@ async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_ga
         peer = await door.peer(receive_buffer_bytes=8 * KIB)
         await peer.send(framed(b"all of it") * 3)
         (connection,) = door.listener.connections
-        await until(lambda: door.listener.metrics.requests == 1 and not connection.is_reading)
+        await until(lambda: door.listener.metrics.requests == 1 and connection.state is State.PAUSED)
         gc.disable()
         try:
-            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            peer.close()
+            peer.reset()
             await until(lambda: not door.listener.connections)
             assert freed == [MIB + 4]
         finally:
@@ -561,7 +561,7 @@ async def test_answers_after_the_peer_has_gone_are_ignored_and_leases_come_back(
         (handler,) = door.handlers
         await peer.send(framed(b"a") + framed(b"b"))
         await until(lambda: len(handler.requests) == 2)
-        peer.close()
+        peer.reset()
         await until(lambda: not door.listener.connections)
         assert handler.closed == 1
         assert handler.payloads == [b"a", b"b"], "leased bytes outlive the connection"
@@ -612,8 +612,7 @@ async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
         peer = await door.peer()
         await peer.send(framed(b"a"))
         await until(lambda: door.handlers[0].requests)
-        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        peer.close()
+        peer.reset()
         await until(lambda: not door.listener.connections)
         assert caplog.text == ""
 
@@ -695,7 +694,7 @@ async def test_small_responses_do_not_wait_for_the_peers_acknowledgement():
     async with opened() as door:
         await door.peer()
         (connection,) = door.listener.connections
-        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert connection._transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.MonkeyPatch):

@@ -27,13 +27,13 @@ def fd(tmp_path: Path, content: bytes):
 def test_a_file_that_ends_too_early_is_an_error(fd: int, content: bytes):
     left, right = socket.socketpair()
     with left, right, pytest.raises(OSError, match="ends before"):
-        send_file(left, fd, len(content), 10)
+        send_file(left.fileno(), fd, len(content), 10)
 
 
 def test_a_file_goes_to_a_socket_from_the_given_position(fd: int, content: bytes):
     left, right = socket.socketpair()
     with left, right:
-        assert send_file(left, fd, 1_000, 500) == 500
+        assert send_file(left.fileno(), fd, 1_000, 500) == 500
         assert right.recv(1_000) == content[1_000:1_500]
 
 
@@ -43,4 +43,4 @@ def test_a_full_socket_is_no_error_of_the_file(fd: int):
         left.setblocking(False)
         left.send(bytes(64 * 1024 * 1024))
         with pytest.raises(BlockingIOError):
-            send_file(left, fd, 0, 1024 * 1024)
+            send_file(left.fileno(), fd, 0, 1024 * 1024)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.model.errors import InvalidInputError
-from ottla.network.frame_reader import FrameReader
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.receive_buffer import KIB, SMALLEST
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.timer import ManualTimer
@@ -20,7 +20,7 @@ class Owner:
     """Stands in for a connection."""
 
     def __init__(self, memory: RequestMemory, frame_max_bytes: int = 100 * MIB) -> None:
-        self.reader = FrameReader(memory, self, frame_max_bytes)
+        self.reader = LengthPrefixReader(memory, self, frame_max_bytes)
         self.resumed = 0
         self.stalled = 0
 
@@ -43,7 +43,7 @@ class Owner:
             self.reader.received(count)
             while (frame := self.reader.next_frame()) is not None:
                 yield bytes(frame)
-            self.reader.settle()
+            self.reader.trim()
 
 
 def memory_of(budget_bytes: int = 256 * MIB) -> RequestMemory:
@@ -106,7 +106,7 @@ def test_frames_of_all_sizes_survive_any_pieces_and_any_leases(sizes: list[int],
                 frames.append(frame)
             else:
                 frames.append(memoryview(bytes(frame)))
-        owner.reader.settle()
+        owner.reader.trim()
     assert [bytes(frame) for frame in frames] == payloads
     for lease in leases:
         lease.release()
@@ -161,7 +161,7 @@ def test_a_leased_frame_is_not_overwritten_by_what_comes_next():
         assert owner.reader.buffer is not None
         owner.reader.buffer.retain()
         held.append((frame, owner.reader.buffer))
-        owner.reader.settle()
+        owner.reader.trim()
     assert [bytes(frame) for frame, _ in held] == [bytes([number]) * 3_000 for number in range(50)]
     for _, lease in held:
         lease.release()
@@ -181,7 +181,7 @@ def test_small_leased_requests_share_buffers():
         assert owner.reader.next_frame() is not None
         assert owner.reader.buffer is not None
         owner.reader.buffer.retain()
-        owner.reader.settle()
+        owner.reader.trim()
     assert memory.pool.in_use_bytes <= 2 * SMALLEST
 
 
@@ -203,7 +203,7 @@ def test_large_frames_of_one_connection_are_received_where_they_stay():
             where.add(id(owner.reader.buffer))
             owner.reader.received(count)
             frame = owner.reader.next_frame()
-            owner.reader.settle()
+            owner.reader.trim()
         assert frame is not None
         assert len(where) == 1
 
@@ -226,7 +226,7 @@ def test_a_stream_of_large_frames_is_cut_where_it_is_received():
         owner.reader.received(count)
         while owner.reader.next_frame() is not None:
             pass
-        owner.reader.settle()
+        owner.reader.trim()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ottla.network.output_queue import OutputQueue
 from ottla.network.receive_buffer import KIB
+from ottla.network.transport import SocketTransport
 from ottla.runtime.file_slice import FileSlice
 
 CONTENT = os.urandom(512 * KIB)
@@ -20,8 +21,9 @@ CONTENT = os.urandom(512 * KIB)
 class ChokingSocket:
     """Takes the given numbers of bytes, call by call; 0 is a full socket. Buffers only, no files."""
 
-    def __init__(self, takes: Iterator[int]) -> None:
+    def __init__(self, takes: Iterator[int], *, sends_files: bool = True) -> None:
         self.takes = takes
+        self.sends_files = sends_files
         self.taken = bytearray()
         self.calls = 0
 
@@ -57,6 +59,8 @@ part = st.one_of(
     st.tuples(st.integers(min_value=0, max_value=400_000), st.integers(min_value=0, max_value=64 * KIB)),
 )
 
+large_slice = st.tuples(st.integers(0, 100_000), st.integers(64 * KIB, 400 * KIB))
+
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
@@ -64,6 +68,24 @@ part = st.one_of(
 def test_whatever_the_socket_takes_at_a_time_all_arrives_in_order(
     fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int]
 ):
+    _all_arrives_in_order(fd, responses, takes, sends_files=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(part | large_slice, max_size=8), max_size=8),
+    st.lists(st.integers(0, 300_000), min_size=1, max_size=10),
+)
+def test_where_files_cannot_be_sent_they_are_read_and_all_arrives_in_order(
+    fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int]
+):
+    _all_arrives_in_order(fd, responses, takes, sends_files=False)
+
+
+def _all_arrives_in_order(
+    fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int], *, sends_files: bool
+) -> None:
     queue = OutputQueue(no_read_ahead)
     expected = bytearray()
     for response in responses:
@@ -77,8 +99,8 @@ def test_whatever_the_socket_takes_at_a_time_all_arrives_in_order(
             yield from takes
             yield 40_000
 
-    sock = ChokingSocket(endless())
-    while queue:
+    sock = ChokingSocket(endless(), sends_files=sends_files)
+    while queue.parts:
         queue.write_to(sock)  # type: ignore[arg-type]
         assert queue.memory_bytes >= 0
     assert bytes(sock.taken) == bytes(expected)
@@ -88,7 +110,7 @@ def test_whatever_the_socket_takes_at_a_time_all_arrives_in_order(
 def test_what_one_connection_sends_in_a_turn_is_limited(fd: int):
     queue = OutputQueue(no_read_ahead)
     queue.push((bytes(4096 * KIB), *[FileSlice(fd, 0, 60_000, None)] * 100))
-    while queue:
+    while queue.parts:
         before = queue.sent_bytes
         queue.write_to(ChokingSocket(repeat(100_000)))  # type: ignore[arg-type]
         assert queue.sent_bytes - before <= 1024 * KIB + 100_000
@@ -101,7 +123,7 @@ def test_small_parts_and_small_slices_leave_with_one_call(fd: int):
     sock = ChokingSocket(iter([1 << 20]))
     queue.write_to(sock)  # type: ignore[arg-type]
     assert sock.calls == 1
-    assert not queue
+    assert not queue.parts
 
 
 def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
@@ -130,8 +152,10 @@ def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
     received = bytearray()
     with left, right:
         left.setblocking(False)
-        while queue:
-            queue.write_to(left)
+        transport = SocketTransport.of(left)
+        while queue.parts:
+            queue.write_to(transport)
             assert queue.memory_bytes < 1_000
             received += right.recv(1 << 20)
+        transport.close()
     assert bytes(received) == b"header" + CONTENT[5 : 5 + 400 * KIB] + b"trailer"

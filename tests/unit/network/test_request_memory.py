@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.network.frame_reader import FrameReader
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.receive_buffer import KIB, LARGEST, SMALLEST, ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.timer import ManualTimer
@@ -38,7 +38,7 @@ class Sender:
     """A connection whose peer has sent some bytes that may not have been received yet."""
 
     def __init__(self, memory: RequestMemory) -> None:
-        self.reader = FrameReader(memory, self, FRAME_MAX)
+        self.reader = LengthPrefixReader(memory, self, FRAME_MAX)
         self.sent = bytearray()
         self.frames = 0
         self.leases: list[ReceiveBuffer] = []
@@ -60,7 +60,7 @@ class Sender:
             return
         count = min(len(window), len(self.sent))
         if not count:
-            self.reader.settle()
+            self.reader.trim()
             return
         window[:count] = self.sent[:count]
         del self.sent[:count]
@@ -70,7 +70,7 @@ class Sender:
             assert self.reader.buffer is not None
             self.reader.buffer.retain()
             self.leases.append(self.reader.buffer)
-        self.reader.settle()
+        self.reader.trim()
 
     def resume_for_memory(self) -> None:
         assert self.is_waiting

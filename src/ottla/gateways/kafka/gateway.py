@@ -99,6 +99,11 @@ class KafkaConnection:
             if response is not None:
                 ctx.respond(response)
 
+    def on_end_of_input(self) -> None:
+        """The client sends nothing more: it gets what there is, and those who are gone hold nothing."""
+        for operation in tuple(self.waiting_fetches):
+            operation.force_complete()
+
     def on_close(self) -> None:
         """The connection is gone; requests held back are dropped, and those that wait for records."""
         self._is_closed = True
