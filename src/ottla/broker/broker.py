@@ -4,6 +4,7 @@ from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
+from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.groups import GroupService
@@ -20,14 +21,13 @@ from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-from ottla.settings.broker_settings import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
     """The parts of one broker, as its doors see them. It holds no state of its own."""
 
-    settings: BrokerSettings
+    config: BrokerConfig
     clock: Clock
     rng: Rng
     timer: Timer

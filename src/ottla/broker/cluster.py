@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations
+from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.model.lazy_dataclass import dataclass
 from ottla.model.principal import Principal
-from ottla.settings.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
     from ottla.network.connection import Connection
@@ -30,13 +30,13 @@ class ClusterView:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        config: BrokerConfig,
         current_image: Callable[[], MetadataImage],
         authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
-        self.node_id = settings.node_id
+        self.node_id = config.node_id
         """The number of this broker."""
-        self._advertised = settings.listeners.advertised
+        self._advertised = config.advertised_listeners
         self._current_image = current_image
         self._authorizer = authorizer
 

@@ -1,11 +1,11 @@
 """How the topics of coordinators are made."""
 
+from ottla.broker.config import BrokerConfig
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
-from ottla.settings.broker_settings import BrokerSettings
 
 
-def new_internal_topic(name: str, settings: BrokerSettings, broker_count: int) -> NewTopic | None:
+def new_internal_topic(name: str, config: BrokerConfig, broker_count: int) -> NewTopic | None:
     """The topic as its coordinator needs it, or None when no coordinator served here uses it.
 
     It gets as many replicas as its setting asks for, but no more than there are brokers.
@@ -14,11 +14,11 @@ def new_internal_topic(name: str, settings: BrokerSettings, broker_count: int) -
         return None
     return NewTopic(
         name,
-        num_partitions=settings.integer("offsets.topic.num.partitions"),
-        replication_factor=max(1, min(settings.integer("offsets.topic.replication.factor"), broker_count)),
+        num_partitions=config.offsets_topic_num_partitions,
+        replication_factor=max(1, min(config.offsets_topic_replication_factor, broker_count)),
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(settings.integer("offsets.topic.segment.bytes")),
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
         },
     )

@@ -9,9 +9,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.metadata.controller.decision import Outcome
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.model.topic_name import is_internal_topic
 from ottla.replication.replica_manager import ReplicaManager
 
@@ -29,23 +31,31 @@ class RecordsBefore(NamedTuple):
 class RecordDeletion:
     """Belongs to the event loop."""
 
-    __slots__ = ("_replicas", "_write_log_starts")
+    __slots__ = ("_authorizer", "_replicas", "_write_log_starts")
 
-    def __init__(self, replicas: ReplicaManager, write_log_starts: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        write_log_starts: Callable[[], Awaitable[None]],
+        authorizer: Authorizer = ALLOW_ALL,
+    ) -> None:
         """`write_log_starts` makes the log starts of all partitions durable; it raises OSError when it cannot."""
         self._replicas = replicas
         self._write_log_starts = write_log_starts
+        self._authorizer = authorizer
 
-    async def delete(self, wanted: Sequence[RecordsBefore]) -> list[Outcome[int]]:
+    async def delete(self, principal: Principal, wanted: Sequence[RecordsBefore]) -> list[Outcome[int]]:
         """The new log start of each partition in the order of `wanted`, or why nothing was deleted.
 
-        UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE (above the high watermark),
+        TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE (above the
+        high watermark),
         INVALID_TOPIC_EXCEPTION (a coordinator's topic), POLICY_VIOLATION (a topic that is only compacted),
         KAFKA_STORAGE_ERROR (the log start could not be made durable).
         """
         outcomes: list[Outcome[int]] = []
         for each in wanted:
             try:
+                require(self._authorizer, principal, Operation.DELETE, ResourceType.TOPIC, each.topic)
                 outcomes.append(self._move_log_start(each))
             except ApiError as error:
                 outcomes.append(error)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
+from ottla.broker.config import BrokerConfig
 from ottla.broker.internal_topics import new_internal_topic
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
@@ -21,7 +22,6 @@ from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.model.topic_partition import TopicPartition
-from ottla.settings.broker_settings import BrokerSettings
 
 T = TypeVar("T")
 
@@ -32,18 +32,18 @@ class TopicService:
     NOT_CONTROLLER and KAFKA_STORAGE_ERROR are the outcomes of every topic when nothing could be decided.
     """
 
-    __slots__ = ("_authorizer", "_controller", "_require_writable", "_settings")
+    __slots__ = ("_authorizer", "_config", "_controller", "_require_writable")
 
     def __init__(
         self,
         controller: Controller,
-        settings: BrokerSettings,
+        config: BrokerConfig,
         authorizer: Authorizer = ALLOW_ALL,
         require_writable: Callable[[], None] = lambda: None,
     ) -> None:
         """`require_writable` raises ApiError KAFKA_STORAGE_ERROR while no partition can be made here."""
         self._controller = controller
-        self._settings = settings
+        self._config = config
         self._authorizer = authorizer
         self._require_writable = require_writable
 
@@ -152,7 +152,7 @@ class TopicService:
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Which of `names` could be created because somebody asks for them (`auto.create.topics.enable`)."""
-        if not self._settings.boolean("auto.create.topics.enable"):
+        if not self._config.auto_create_topics_enable:
             return []
         image = self._controller.image
         return [name for name in names if image.topic(name) is None and _is_legal(name)]
@@ -181,7 +181,7 @@ class TopicService:
         outcomes: dict[str, Outcome[TopicImage]] = {}
         wanted = []
         for name in names:
-            internal = new_internal_topic(name, self._settings, len(self.image.brokers))
+            internal = new_internal_topic(name, self._config, len(self.image.brokers))
             if internal is None and is_internal_topic(name):
                 outcomes[name] = _unknown(name)
             else:

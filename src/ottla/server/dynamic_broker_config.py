@@ -41,8 +41,8 @@ class DynamicBrokerConfig:
         settings = self._configs.broker_settings(image)
         for warning in settings.warnings:
             logger.warning("%s", warning)
-        await self._listeners.change(settings.listeners.opened, DRAIN_MS)
         config = network_config(settings, self._connections_max)
         self._quotas.max_connections = config.max_connections
         self._quotas.max_connections_per_ip = config.max_connections_per_ip
         self._quotas.per_ip_overrides = config.max_connections_per_ip_overrides
+        await self._listeners.change(settings.listeners.opened, DRAIN_MS)

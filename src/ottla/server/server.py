@@ -10,6 +10,7 @@ from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
+from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.groups import GroupService
@@ -96,9 +97,10 @@ class Server:
             tasks=doors.tasks,
             opener=self._opener,
         )
-        topics = TopicService(self._controller, settings, authorizer, self._logs.require_online)
+        config = BrokerConfig.from_settings(settings)
+        topics = TopicService(self._controller, config, authorizer, self._logs.require_online)
         self._broker = Broker(
-            settings=settings,
+            config=config,
             clock=doors.clock,
             rng=doors.rng,
             timer=doors.timer,
@@ -113,9 +115,9 @@ class Server:
             groups=GroupService(self._groups, authorizer, doors.rng),
             committed_offsets=CommittedOffsetService(self._groups, authorizer, lambda: self._metadata.image),
             coordinators=CoordinatorLookup(topics, authorizer),
-            cluster=ClusterView(settings, lambda: self._metadata.image, authorizer),
+            cluster=ClusterView(config, lambda: self._metadata.image, authorizer),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
-            record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts),
+            record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),
             log_directories=LogDirectoryService(self._logs, authorizer),
             active_producers=ActiveProducers(self._replicas, authorizer),
         )

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 from ottla.broker.cluster import ClusterView, Node
+from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import BrokerRegisteredRecord
@@ -15,7 +16,7 @@ IMAGE, _ = apply_records(
 
 def nodes(reached_at, **settings):
     given = BrokerSettings({key.replace("_", "."): value for key, value in settings.items()})
-    view = ClusterView(given, lambda: IMAGE)
+    view = ClusterView(BrokerConfig.from_settings(given), lambda: IMAGE)
     return view.nodes(SimpleNamespace(local=reached_at, listener_name="PLAINTEXT"))
 
 

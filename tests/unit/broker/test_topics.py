@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from ottla.broker.config import BrokerConfig
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import TopicImage, topic_resource
@@ -12,7 +13,8 @@ from ottla.model.principal import ANONYMOUS
 
 @pytest.fixture
 async def topics(start_controller):
-    return TopicService(*await start_controller({"num.partitions": "2", "offsets.topic.num.partitions": "5"}))
+    controller, settings = await start_controller({"num.partitions": "2", "offsets.topic.num.partitions": "5"})
+    return TopicService(controller, BrokerConfig.from_settings(settings))
 
 
 async def test_a_topic_made_by_itself_has_the_brokers_defaults(topics):

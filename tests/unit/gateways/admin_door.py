@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.cluster import ClusterView
+from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.topics import TopicService
@@ -31,14 +32,15 @@ class AdminDoor:
     ) -> None:
         self.refusals: list[tuple[Any, ...]] = []
         self.settings = BrokerSettings(settings or {})
+        self.config = BrokerConfig.from_settings(self.settings)
         self.tasks = Tasks()
         self.metadata = MetadataBroker(directory, self.settings, SeededRng(0), self.tasks)
         self.controller = self.metadata.controller
         self.authorizer = authorizer
-        self.topics = TopicService(self.controller, self.settings, authorizer)
+        self.topics = TopicService(self.controller, self.config, authorizer)
         self.coordinators = CoordinatorLookup(self.topics, authorizer)
         self.configs = ConfigService(self.controller, self.settings, authorizer)
-        self.cluster = ClusterView(self.settings, lambda: self.image, authorizer)
+        self.cluster = ClusterView(self.config, lambda: self.image, authorizer)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
         self.reached_at = Address("broker.example", 19092)
 

@@ -12,6 +12,7 @@ from ottla.gateways.kafka.api_02_list_offsets import API as LIST_OFFSETS
 from ottla.gateways.kafka.api_21_delete_records import API
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.storage.log_config import LogConfig
@@ -204,7 +205,7 @@ async def test_a_log_start_that_cannot_be_written_is_not_acknowledged(log_door):
         raise OSError(errno.ENOSPC, "no space left on device")
 
     deletion = RecordDeletion(log_door.replicas, full)
-    refused, unknown = await deletion.delete([RecordsBefore("t", 0, 3), RecordsBefore("x", 0, 3)])
+    refused, unknown = await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3), RecordsBefore("x", 0, 3)])
     assert isinstance(refused, ApiError)
     assert isinstance(unknown, ApiError)
     assert (refused.code, unknown.code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -5,10 +5,12 @@ import pytest
 from ottla.broker.access import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.record_deletion import RecordDeletion
 from ottla.gateways.kafka import (
     api_03_metadata,
     api_19_create_topics,
     api_20_delete_topics,
+    api_21_delete_records,
     api_32_describe_configs,
     api_33_alter_configs,
     api_35_describe_log_dirs,
@@ -23,6 +25,7 @@ from ottla.gateways.kafka import (
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
+from ottla.protocol.messages import delete_records as deletion
 from ottla.protocol.messages import describe_producers as producers
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -219,6 +222,18 @@ async def test_log_directories_are_described_to_who_may_describe_the_cluster(log
     assert (answer.error_code, answer.results) == (NOT_THE_CLUSTER if version > 2 else 0, ())
     rules.allow(Operation.DESCRIBE)
     assert (await log_door.ask(api_35_describe_log_dirs.API, request, version)).results[0].topics
+
+
+async def test_records_are_deleted_by_who_may_delete_the_topic(log_door, rules):
+    partition = await log_door.partition()
+    await log_door.append(partition, 3)
+    log_door.record_deletion = RecordDeletion(log_door.replicas, log_door.logs.checkpoint_log_starts, rules)
+    wanted = deletion.DeleteRecordsTopic("t", (deletion.DeleteRecordsPartition(0, 2),))
+    request = deletion.DeleteRecordsRequest(topics=(wanted,))
+    for code, log_start in ((NOT_THE_TOPIC, 0), (ErrorCode.NONE, 2)):
+        (topic,) = (await log_door.ask(api_21_delete_records.API, request)).topics
+        assert (topic.partitions[0].error_code, partition.log.log_start_offset) == (code, log_start)
+        rules.allow(Operation.DELETE, name="t")
 
 
 async def test_producers_are_described_to_who_may_read_the_topic(log_door, rules):

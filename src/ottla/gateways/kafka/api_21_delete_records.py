@@ -30,7 +30,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
         for partition in topic.partitions
     }
     outcomes = await ctx.broker.record_deletion.delete(
-        [RecordsBefore(topic, index, offset) for (topic, index), offset in wanted.items()]
+        ctx.principal, [RecordsBefore(topic, index, offset) for (topic, index), offset in wanted.items()]
     )
     results: dict[str, list[DeleteRecordsPartitionResult]] = {}
     for (topic, index), outcome in zip(wanted, outcomes, strict=True):

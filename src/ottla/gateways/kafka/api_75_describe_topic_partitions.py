@@ -29,7 +29,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
         return DescribeTopicPartitionsResponse(
             topics=tuple(_failure(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics)
         )
-    page_size = min(ctx.broker.settings.integer("max.request.partition.size.limit"), request.response_partition_limit)
+    page_size = min(ctx.broker.config.max_request_partition_size_limit, request.response_partition_limit)
     return _page(ctx, _names(ctx, request), request.cursor, max(page_size, 1))
 
 
