@@ -173,6 +173,8 @@ class PartitionKeeper:
         return partition
 
     async def _drop(self, topic: TopicImage) -> None:
+        # Also a log that has no partition, because something failed when it was to get one.
+        logs = [name for name in _partitions_of(topic) if self._belongs_to(name, topic)]
         dropped = self._replicas.remove(_partitions_of(topic))
         if topic.name == CONSUMER_OFFSETS_TOPIC:
             for partition in dropped:
@@ -180,7 +182,11 @@ class PartitionKeeper:
                     self._groups.resigned(partition.index)
                 except Exception:
                     logger.exception("the groups of %s could not be let go of", partition.topic_partition)
-        await self._logs.delete_logs([partition.topic_partition for partition in dropped])
+        await self._logs.delete_logs(logs)
+
+    def _belongs_to(self, name: TopicPartition, topic: TopicImage) -> bool:
+        log = self._logs.log(name)
+        return log is not None and log.topic_id == topic.topic_id
 
     def _log_config(self, settings: Mapping[str, str], image: MetadataImage) -> LogConfig:
         return LogConfig.from_settings(

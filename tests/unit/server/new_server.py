@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ottla.metadata.store.embedded import EmbeddedStore
+from ottla.metadata.store.interface import MetadataStore
 from ottla.server.doors import Doors
 from ottla.server.listeners import SocketListeners
 from ottla.server.open_files import CONNECTIONS_MAX
@@ -13,5 +14,10 @@ from ottla.storage.log_manager import LogManager
 
 def new_server(settings: BrokerSettings, logs: LogManager, doors: Doors) -> Server:
     """Not started; `logs` have been loaded."""
+    return server_on(EmbeddedStore(Path(logs.path)), settings, logs, doors)
+
+
+def server_on(store: MetadataStore, settings: BrokerSettings, logs: LogManager, doors: Doors) -> Server:
+    """The same over a store of the test's own."""
     listeners = SocketListeners(settings, doors, logs.cork, CONNECTIONS_MAX)
-    return Server(settings, logs, doors, EmbeddedStore(Path(logs.path)), listeners)
+    return Server(settings, logs, doors, store, listeners)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
@@ -25,7 +26,7 @@ from ottla.server.doors import Doors
 from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
-from tests.unit.server.new_server import new_server
+from tests.unit.server.new_server import server_on
 
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partitions": "2", "num.partitions": "2"}
 
@@ -124,7 +125,8 @@ class SocketlessBroker:
         self.logs.load()
         merged = BrokerSettings({**SETTINGS, **(settings or {}), "log.dirs": str(directory)})
         doors = Doors(self.timer.clock, rng, self.timer, self.tasks, asyncio.get_running_loop())
-        self.server = new_server(merged, self.logs, doors)
+        self.store = EmbeddedStore(directory)
+        self.server = server_on(self.store, merged, self.logs, doors)
 
     async def open(self) -> SocketlessBroker:
         await self.server.start()

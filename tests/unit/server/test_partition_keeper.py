@@ -1,0 +1,240 @@
+"""Partitions and logs follow the metadata, whatever fails beside them. Everything is real but the time."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.access import ALLOW_ALL
+from ottla.broker.configs import ConfigService
+from ottla.coordination.environment import Environment
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.group_config import GroupConfig
+from ottla.metadata.image.delta import apply_records
+from ottla.metadata.image.image import topic_resource
+from ottla.metadata.records import ConfigRecord, MetadataRecord, PartitionsAddedRecord, TopicRemovedRecord
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import build_batch
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.rng import SeededRng
+from ottla.server.partition_keeper import PartitionKeeper
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_config import LogConfig
+from tests.unit.metadata.images import image_of, new_partition, topic_record
+from tests.unit.metadata.metadata_broker import MetadataBroker
+from tests.unit.storage.data_directory import OpenDirectory, opened
+
+
+class Harness:
+    """A keeper over a data directory; the image is what the test says."""
+
+    def __init__(self, directory: OpenDirectory, path: Path) -> None:
+        self.directory = directory
+        self.logs = directory.manager
+        self.path = path
+        settings = BrokerSettings({})
+        metadata = MetadataBroker(path, settings, SeededRng(0), directory.tasks)
+        environment = Environment(
+            directory.clock, directory.timer, directory.tasks, asyncio.get_running_loop().call_soon
+        )
+        self.replicas = ReplicaManager()
+        self.groups = GroupCoordinator(GroupConfig(), environment)
+        self.purgatory = Purgatory(directory.timer, 10)
+        self.keeper = PartitionKeeper(
+            settings=settings,
+            configs=ConfigService(metadata.controller, settings, ALLOW_ALL),
+            logs=self.logs,
+            replicas=self.replicas,
+            groups=self.groups,
+            fetch_purgatory=self.purgatory,
+            clock=directory.clock,
+            tasks=directory.tasks,
+            opener=BatchOpener(directory.tasks),
+        )
+        self.image = image_of()
+
+    async def load(self, *records: MetadataRecord) -> None:
+        self.image, _ = apply_records(self.image, records)
+        await self.keeper.load(self.image)
+
+    async def decide(self, *records: MetadataRecord) -> None:
+        """The metadata goes on by these records, in one image."""
+        self.image, delta = apply_records(self.image, records)
+        await self.keeper.on_image(self.image, delta)
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        return self.replicas.get(topic, index)
+
+    @property
+    def served(self) -> list[str]:
+        """The partitions there are."""
+        return sorted(str(partition.topic_partition) for partition in self.replicas)
+
+    @property
+    def directories(self) -> list[str]:
+        """The logs there are on the disk, without those that wait to be removed."""
+        return sorted(path.name for path in self.path.iterdir() if path.is_dir() and not path.name.endswith("-delete"))
+
+    async def write(self, partition: Partition) -> None:
+        acks: list[AppendAck] = []
+        partition.append(build_batch([(0, b"k", b"v", ())]), acks=ACKS_ALL, on_ack=acks.append)
+        await partition.log.flush()
+        assert [ack.error for ack in acks] == [ErrorCode.NONE]
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
+    async with opened(tmp_path) as directory:
+        harness = Harness(directory, tmp_path)
+        yield harness
+        harness.groups.close()
+
+
+def removed(record: Any) -> TopicRemovedRecord:
+    return TopicRemovedRecord(record.topic_id)
+
+
+A, B, OFFSETS = topic_record("a", 1, 2), topic_record("b", 2), topic_record(CONSUMER_OFFSETS_TOPIC, 3, 4)
+
+
+async def test_at_the_start_what_is_assigned_to_this_broker_is_served_and_nothing_else(harness: Harness):
+    await harness.load(A, topic_record("elsewhere", 9, replicas=(2,)))
+    assert harness.served == harness.directories == ["a-0", "a-1"]
+    assert harness.partition("a", 1).topic_id == A.topic_id
+
+
+async def test_a_log_that_no_topic_claims_is_left_alone(harness: Harness, caplog: pytest.LogCaptureFixture):
+    await harness.logs.create_log(TopicPartition("lost", 0), A.topic_id, LogConfig())
+    await harness.load(B)
+    assert (harness.served, harness.directories) == (["b-0"], ["b-0", "lost-0"])
+    assert "lost-0 holds a partition that no topic claims" in caplog.text
+
+
+async def test_the_log_of_an_earlier_topic_of_the_name_is_removed(harness: Harness):
+    await harness.load(A)
+    await harness.write(harness.partition("a"))
+    harness.replicas.remove([TopicPartition("a", 0), TopicPartition("a", 1)])
+    harness.image = image_of()
+    await harness.load(topic_record("a", 5))
+    assert harness.partition("a").log.log_end_offset == 0
+    assert harness.partition("a").log.topic_id == topic_record("a", 5).topic_id
+
+
+async def test_topics_come_grow_and_go(harness: Harness):
+    await harness.decide(A, B)
+    assert harness.served == ["a-0", "a-1", "b-0"]
+    first = harness.partition("a")
+    await harness.decide(PartitionsAddedRecord(A.topic_id, (new_partition((1,)),)))
+    assert harness.served == ["a-0", "a-1", "a-2", "b-0"]
+    assert harness.partition("a") is first
+    await harness.decide(removed(A))
+    assert harness.served == harness.directories == ["b-0"]
+    assert not first.is_leader
+
+
+async def test_a_topic_made_again_in_the_same_image_begins_empty(harness: Harness):
+    await harness.decide(A)
+    await harness.write(harness.partition("a"))
+    await harness.decide(removed(A), topic_record("a", 5, 2))
+    assert harness.partition("a").log.log_end_offset == 0
+    assert harness.directories == ["a-0", "a-1"]
+
+
+async def test_settings_reach_the_logs_at_once_and_those_of_new_topics_too(harness: Harness):
+    a, b = topic_resource("a"), topic_resource("b")
+    await harness.decide(A)
+    await harness.decide(
+        ConfigRecord(a.type, a.name, "retention.ms", "5"),
+        ConfigRecord(a.type, a.name, "min.insync.replicas", "2"),
+        ConfigRecord(b.type, b.name, "retention.ms", "7"),
+        B,
+    )
+    assert [harness.partition("a", index).log.config.retention_ms for index in (0, 1)] == [5, 5]
+    assert harness.partition("a").min_insync_replicas == 2
+    assert harness.partition("b").log.config.retention_ms == 7
+
+
+async def test_the_coordinator_follows_its_topic(harness: Harness):
+    states = harness.groups._runtime.state
+    await harness.decide(OFFSETS)
+    assert harness.groups.partition_count == 4
+    assert None not in map(states, range(4))
+    await harness.decide(removed(OFFSETS))
+    assert list(map(states, range(4))) == [None] * 4
+
+
+@pytest.mark.parametrize("error", [ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"), ZeroDivisionError()])
+async def test_a_topic_that_cannot_be_served_stops_no_other_and_is_served_when_it_can(
+    harness: Harness, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    create_logs = harness.logs.create_logs
+
+    async def fail_for_a(names: Any, topic_id: Any, config: Any) -> Any:
+        if topic_id == A.topic_id:
+            raise error
+        return await create_logs(names, topic_id, config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.logs, "create_logs", fail_for_a)
+        await harness.decide(A, B)
+    assert harness.served == ["b-0"]
+    assert "topic a" in caplog.text
+    await harness.keeper.serve_missing(harness.image)
+    assert harness.served == ["a-0", "a-1", "b-0"]
+
+
+async def test_a_deletion_that_fails_stops_no_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    await harness.decide(A, B)
+    caplog.set_level(logging.ERROR)
+    delete_logs = harness.logs.delete_logs
+
+    async def fail_for_a(names: list[TopicPartition]) -> None:
+        if names[0].topic == "a":
+            raise OSError("the disk is gone")
+        await delete_logs(names)
+
+    monkeypatch.setattr(harness.logs, "delete_logs", fail_for_a)
+    await harness.decide(removed(A), removed(B), topic_record("c", 5))
+    assert harness.served == ["c-0"]
+    assert harness.directories == ["a-0", "a-1", "c-0"]
+    assert "the disk is gone" in caplog.text
+
+
+async def test_groups_that_cannot_act_on_the_metadata_stop_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    await harness.decide(A)
+    monkeypatch.setattr(GroupCoordinator, "metadata_changed", None)
+    await harness.decide(removed(A), B)
+    assert harness.served == harness.directories == ["b-0"]
+
+
+async def test_a_log_whose_partition_could_not_be_made_goes_with_its_topic(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaManager, "add", None)
+        await harness.decide(A)
+    assert (harness.served, harness.directories) == ([], ["a-0", "a-1"])
+    await harness.decide(removed(A))
+    assert harness.directories == []
+
+
+async def test_when_the_directory_fails_everybody_who_waits_is_told(harness: Harness):
+    await harness.decide(B)
+    acks: list[AppendAck] = []
+    harness.logs._writer.detach()
+    harness.partition("b").append(build_batch([(0, b"k", b"v", ())]), acks=ACKS_ALL, on_ack=acks.append)
+    harness.keeper.fail_all("no more")
+    assert [(ack.error, ack.message) for ack in acks] == [(ErrorCode.KAFKA_STORAGE_ERROR, "no more")]
+    harness.logs._writer.attach(asyncio.get_running_loop())
