@@ -5,7 +5,8 @@ import pytest
 from ottla.coordination.outcome import Outcome
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.coordination.shard_state import ShardState
-from tests.unit.coordination.toy import FakePartition, WordAnswer, WordShard, environment, get, park, put, until
+from tests.unit.coordination.held_partition import HeldPartition
+from tests.unit.coordination.toy import WordAnswer, WordShard, environment, get, park, put, until
 
 
 class Harness:
@@ -19,9 +20,8 @@ class Harness:
             index, operation, lambda answer: self.heard.append(answer.word or answer.error.name), WordAnswer
         )
 
-    async def elect(self, index: int) -> FakePartition:
-        partition = FakePartition()
-        partition.index = index
+    async def elect(self, index: int) -> HeldPartition:
+        partition = HeldPartition(self.environment, index=index)
         self.runtime.elected(partition)
         await until(lambda: self.runtime.state(index) is ShardState.ACTIVE)
         return partition
@@ -51,7 +51,7 @@ async def test_each_partition_has_a_shard_of_its_own(harness: Harness):
 
 
 async def test_loading_is_seen_from_outside(harness: Harness):
-    harness.runtime.elected(FakePartition())
+    harness.runtime.elected(HeldPartition(harness.environment))
     assert harness.runtime.is_loading
     assert list(harness.runtime.active_shards()) == []
     await until(lambda: not harness.runtime.is_loading)
@@ -80,7 +80,7 @@ async def test_a_new_election_loads_anew(harness: Harness):
 async def test_a_step_of_all_shards_reaches_those_that_serve(harness: Harness):
     await harness.elect(1)
     await harness.elect(2)
-    harness.runtime.elected(FakePartition())
+    harness.runtime.elected(HeldPartition(harness.environment))
     harness.runtime.step_all(lambda shard, now_ms: Outcome(records=[("all", "here")]))
     assert [shard.words for shard in harness.runtime.active_shards()] == [{"all": "here"}, {"all": "here"}]
 

@@ -7,13 +7,14 @@ from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import build_batch
-from tests.unit.coordination.toy import FakePartition, WordAnswer, WordShard, crash, environment, get, park, put, until
+from tests.unit.coordination.held_partition import HeldPartition
+from tests.unit.coordination.toy import WordAnswer, WordShard, crash, environment, get, park, put, until
 
 
 class Harness:
     def __init__(self, **limits: int) -> None:
-        self.partition = FakePartition()
         self.environment, self.turn = environment(**limits)
+        self.partition = HeldPartition(self.environment)
         self.runner = ShardRunner(self.partition, WordShard, self.environment)
         self.heard: list[str] = []
 
@@ -127,7 +128,7 @@ async def test_after_a_refused_append_everybody_is_told_and_the_log_is_read_agai
     harness.turn.end()
     harness.ask(get("a"))
     harness.heard.clear()
-    harness.partition.lose()
+    await harness.partition.lose()
     assert sorted(harness.heard) == ["NOT_COORDINATOR"] * 3
     await until(lambda: harness.runner.state is ShardState.ACTIVE)
     harness.ask(get("a"))
@@ -205,8 +206,7 @@ async def test_closing_while_loading_leaves_it_closed(harness: Harness, caplog: 
 
 async def test_a_shard_whose_partition_moved_away_closes_when_its_append_is_refused(harness: Harness):
     await harness.load()
-    harness.partition.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    harness.partition.is_leader = False
+    harness.partition.stop()
     harness.ask(put("a", "one"))
     harness.turn.end()
     assert harness.heard == ["NOT_COORDINATOR"]

@@ -10,7 +10,6 @@ from typing import Any
 from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.groups import GroupService
-from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.groups.coordinator import GroupCoordinator
@@ -21,7 +20,8 @@ from ottla.network.address import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.timer import ManualTimer
-from tests.unit.coordination.toy import FakePartition, until
+from tests.unit.coordination.held_partition import HeldPartition
+from tests.unit.coordination.toy import ManualEnvironment, until
 from tests.unit.gateways.admin_door import AdminDoor
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
@@ -34,12 +34,11 @@ class GroupDoor(AdminDoor):
         super().__init__(directory, SETTINGS, authorizer)
         self.rng = SeededRng(0)
         self.timer = ManualTimer()
-        self.partition = FakePartition()
-        self.partition.index = 0
 
     async def open(self) -> GroupDoor:
         await super().open()
-        environment = Environment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
+        environment = ManualEnvironment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
+        self.partition = HeldPartition(environment, index=0)
         self.coordinator = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
         self.groups = GroupService(self.coordinator, self.authorizer, self.rng)
         self.committed_offsets = CommittedOffsetService(self.coordinator, self.authorizer, lambda: self.image)

@@ -29,7 +29,8 @@ from ottla.metadata.records import TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
-from tests.unit.coordination.toy import FakePartition, environment, until
+from tests.unit.coordination.held_partition import HeldPartition
+from tests.unit.coordination.toy import environment, until
 from tests.unit.metadata.images import image_of, topic_record
 
 PARTITION = TopicPartition("flights", 0)
@@ -44,8 +45,7 @@ class Harness:
         self.environment, self.turn = environment()
         self.image = image_of(topic_record("flights", 1))
         self.groups = self._new_coordinator()
-        self.partition = FakePartition()
-        self.partition.index = 0
+        self.partition = HeldPartition(self.environment, index=0)
         self.answers: list[Any] = []
 
     async def elect(self) -> None:
@@ -157,7 +157,7 @@ async def test_a_commit_that_the_log_refuses_is_not_seen(harness: Harness):
     harness.partition.holds_back = True
     harness.commit(7)
     harness.turn.end()
-    harness.partition.lose()
+    await harness.partition.lose()
     assert [answer.error for answer in harness.answers] == [ErrorCode.NOT_COORDINATOR]
     await until(lambda: not harness.groups.is_loading)
     harness.fetch()
@@ -278,7 +278,7 @@ async def test_tombstones_the_log_refused_are_written_when_it_was_read_again(har
     harness.delete_topic()
     harness.create_topic(2)
     harness.turn.end()
-    harness.partition.lose()
+    await harness.partition.lose()
     for delay_ms in (SWEEP_DELAY_MS_MIN, 2 * SWEEP_DELAY_MS_MIN):
         await until(lambda: not harness.groups.is_loading)
         harness.fetch()
@@ -289,7 +289,7 @@ async def test_tombstones_the_log_refused_are_written_when_it_was_read_again(har
         assert shard_of(harness).offset_count == 0
         harness.turn.end()
         if delay_ms == SWEEP_DELAY_MS_MIN:
-            harness.partition.lose()
+            await harness.partition.lose()
     harness.partition.commit()
     assert len(harness.partition.batches) == 2
     harness.restart()

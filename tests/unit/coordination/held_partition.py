@@ -1,0 +1,188 @@
+"""A partition over a real log, whose writes go out when a test says so, or are lost as on a full disk."""
+
+import errno
+import os
+import select
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from ottla.coordination.shard_loader import COMMIT_POLL_MS
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import LogIo as NativeLogIo
+from ottla.native import walk_batches
+from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.partition import Partition
+from ottla.runtime.disk import OsDisk
+from ottla.storage.log_io import CLOSED, SYNC, WRITTEN, LogIo
+from ottla.storage.log_manager import LogManager
+from ottla.storage.partition_metadata import format_partition_metadata
+from tests.unit.coordination.toy import ManualEnvironment
+
+TOPIC_ID = UUID(int=7)
+PATIENCE_S = 10
+
+
+class HeldLogIo(LogIo):
+    """A log I/O thread that gets its work when it is told to `go`, or fails with all of it."""
+
+    def __init__(self) -> None:
+        self._thread = NativeLogIo()
+        self._held: list[Callable[[], None]] = []
+        self._tokens: list[tuple[object | None, int, int]] = []
+        self._completed: list[tuple[object | None, int, int]] = []
+        self._failure: tuple[str, object, int] | None = None
+
+    def fileno(self) -> int:
+        return self._thread.fileno()
+
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
+        return self._thread.create(path, preallocate_bytes)
+
+    def append(
+        self, handle: int, position: int, data: bytes | bytearray | memoryview, token: object | None, flags: int
+    ) -> None:
+        self._hold(lambda: self._thread.append(handle, position, data, token, flags), token, flags & WRITTEN or SYNC)
+
+    def sync(self, handle: int, token: object | None = None) -> None:
+        self._hold(lambda: self._thread.sync(handle, token), token, SYNC)
+
+    def close_handle(self, handle: int, token: object | None = None) -> None:
+        self._hold(lambda: self._thread.close_handle(handle, token), token, CLOSED)
+
+    def resume(self, token: object | None = None) -> None:
+        self._completed.append((token, CLOSED, 0))
+
+    def submit(self, inline_bytes_max: int = 0) -> bool:
+        return True
+
+    def submit_here(self, bytes_max: int) -> bool:
+        return False
+
+    def completions(self) -> list[tuple[object | None, int, int]]:
+        completed, self._completed = self._completed, []
+        return completed + self._thread.completions()
+
+    def close(self) -> None:
+        self.go()
+        self._thread.close()
+
+    @property
+    def failure(self) -> tuple[str, object, int] | None:
+        return self._failure
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._thread.queued_bytes
+
+    def go(self) -> None:
+        """Give the thread what was asked for."""
+        held, self._held, self._tokens = self._held, [], []
+        for operation in held:
+            operation()
+        self._thread.submit()
+
+    def fill_disk(self) -> None:
+        """There is no room for anything that was asked for."""
+        tokens, self._held, self._tokens = self._tokens, [], []
+        self._failure = ("write", "/data", errno.ENOSPC)
+        self._completed += [(None, 0, errno.ENOSPC), *((token, stage, errno.ENOSPC) for token, stage, _ in tokens)]
+
+    def _hold(self, operation: Callable[[], None], token: object | None, stage: int) -> None:
+        self._held.append(operation)
+        if token is not None:
+            self._tokens.append((token, stage, 0))
+
+
+class HeldPartition(Partition):
+    """Commits at once what is appended, or by `commit` when it `holds_back`; committed is what was written."""
+
+    def __init__(
+        self, environment: ManualEnvironment, topic: str = "__words", index: int = 3, *, holds_back: bool = False
+    ) -> None:
+        directory = tempfile.TemporaryDirectory(prefix="ottla-test-")
+        name = TopicPartition(topic, index)
+        (Path(directory.name) / str(name)).mkdir()
+        (Path(directory.name) / str(name) / "partition.metadata").write_bytes(format_partition_metadata(TOPIC_ID))
+        self._timer = environment.timer
+        self._io = HeldLogIo()
+        self._logs = LogManager(
+            directory.name,
+            disk=OsDisk(),
+            clock=environment.clock,
+            timer=environment.timer,
+            tasks=environment.tasks,
+            log_io=lambda: self._io,
+        )
+        self._logs.load()
+        log = self._logs.log(name)
+        assert log is not None
+        super().__init__(
+            name,
+            TOPIC_ID,
+            log,
+            leader_epoch=0,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            opener=BatchOpener(environment.tasks),
+            flush_before_ack=False,
+            on_high_watermark=lambda partition: None,
+        )
+        self._logs.on_failure = lambda error: self.fail(str(error))
+        self.holds_back = holds_back
+        self.appends: list[int] = []
+        """How many batches each append had."""
+        self.read_error: Exception | None = None
+        weakref.finalize(self, _close, self._logs, directory)
+
+    def append(self, records: Any, **options: Any) -> None:
+        """As its own, but that nobody waits for the end of a turn of the loop."""
+        batches, _, _ = walk_batches(records, check_crc=False)
+        super().append(records, **options)
+        self.appends.append(len(batches))
+        if not self.holds_back:
+            self.commit()
+
+    def commit(self) -> None:
+        """Everything appended so far is committed."""
+        self._io.go()
+        while self.unacknowledged_count:
+            assert select.select([self._io.fileno()], [], [], PATIENCE_S)[0], "the thread has stopped"
+            self._logs.cork.poll()
+
+    async def lose(self) -> None:
+        """What was appended and not committed is lost: the disk is full, and has room again."""
+        self._io.fill_disk()
+        self._logs.cork.poll()
+        resuming = self._tasks.spawn(self._logs.resume(), "resume")
+        while not resuming.done():
+            self._io.go()
+            self._logs.cork.poll()
+            await self._tasks.in_thread(lambda: None)
+        resuming.result()
+        # Whoever waits for what was lost looks again.
+        self._timer.advance(COMMIT_POLL_MS)
+
+    async def read_bytes(self, offset: int, max_bytes: int) -> bytes:
+        if self.read_error is not None:
+            raise self.read_error
+        return await super().read_bytes(offset, max_bytes)
+
+    @property
+    def batches(self) -> list[tuple[int, int, bytes]]:
+        """What is committed, by batch: its first offset, the one after its last, its bytes."""
+        result = self.read(0, 1 << 30, max_offset=self.high_watermark, min_one_batch=True)
+        data = b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
+        batches, _, _ = walk_batches(data, check_crc=True)
+        return [
+            (each.base_offset, each.last_offset + 1, data[each.position : each.position + each.size])
+            for each in batches
+        ]
+
+
+def _close(logs: LogManager, directory: tempfile.TemporaryDirectory[str]) -> None:
+    logs.cork.finish()
+    directory.cleanup()
