@@ -5,7 +5,7 @@ dropped   --> Partition stopped  --> coordinators are told           --> log ren
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ottla.broker.configs import ConfigService
 from ottla.groups.coordinator import GroupCoordinator
@@ -21,9 +21,10 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
+from ottla.runtime.turns import in_turns
+from ottla.server.log_configs import LogConfigs
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import UNKNOWN_TOPIC_ID, LogManager
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class PartitionKeeper:
         self._node_id = settings.node_id
         self._flush_before_ack = settings.boolean("log.flush.before.ack")
         self._configs = configs
+        self._log_configs = LogConfigs(configs, flush_before_ack=self._flush_before_ack)
         self._logs = logs
         self._replicas = replicas
         self._groups = groups
@@ -89,11 +91,12 @@ class PartitionKeeper:
                 logger.exception("the logs of %s, which is deleted, could not all be removed", topic.name)
         for topic in (*delta.created_topics, *delta.changed_topics):
             await self._serve_or_say(topic, image)
-        for topic in self._configs.topics_with_changed_settings(image, delta):
-            try:
-                self._reconfigure(topic, image)
-            except Exception:
-                logger.exception("the settings of %s could not be applied", topic.name)
+        async for topics in in_turns(self._configs.topics_with_changed_settings(image, delta)):
+            for topic in topics:
+                try:
+                    self._reconfigure(topic, image)
+                except Exception:
+                    logger.exception("the settings of %s could not be applied", topic.name)
 
     async def serve_missing(self, image: MetadataImage) -> None:
         """Serve what could not be made when the image changed."""
@@ -110,13 +113,12 @@ class PartitionKeeper:
             partition.fail(message)
 
     def _reconfigure(self, topic: TopicImage, image: MetadataImage) -> None:
-        settings = self._configs.topic_settings(topic.name, image)
-        config = self._log_config(settings, image)
+        config = self._log_configs.of(topic.name, image)
         for partition in topic.partitions:
             found = self._replicas.find(topic.name, partition.index)
             if found is not None:
-                found.log.config = config
-                found.min_insync_replicas = int(settings["min.insync.replicas"])
+                found.log.config = config.log
+                found.min_insync_replicas = config.min_insync_replicas
 
     async def _serve_or_say(self, topic: TopicImage, image: MetadataImage) -> None:
         """The topic is decided, whether or not this broker has room for it now."""
@@ -128,9 +130,7 @@ class PartitionKeeper:
             logger.exception("topic %s could not be served", topic.name)
 
     async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
-        settings = self._configs.topic_settings(topic.name, image)
-        config = self._log_config(settings, image)
-        min_insync_replicas = int(settings["min.insync.replicas"])
+        config = self._log_configs.of(topic.name, image)
         missing = {
             TopicPartition(topic.name, partition.index): partition
             for partition in topic.partitions
@@ -138,9 +138,9 @@ class PartitionKeeper:
         }
         for name in missing:
             await self._examine(topic, name)
-        logs = await self._logs.create_logs(list(missing), topic.topic_id, config)
+        logs = await self._logs.create_logs(list(missing), topic.topic_id, config.log)
         for (name, partition), log in zip(missing.items(), logs, strict=True):
-            self._add(topic, name, partition, log).min_insync_replicas = min_insync_replicas
+            self._add(topic, name, partition, log).min_insync_replicas = config.min_insync_replicas
 
     async def _examine(self, topic: TopicImage, name: TopicPartition) -> None:
         """Say what is strange about a log that is there already, and remove one that is another topic's."""
@@ -187,13 +187,6 @@ class PartitionKeeper:
     def _belongs_to(self, name: TopicPartition, topic: TopicImage) -> bool:
         log = self._logs.log(name)
         return log is not None and log.topic_id == topic.topic_id
-
-    def _log_config(self, settings: Mapping[str, str], image: MetadataImage) -> LogConfig:
-        return LogConfig.from_settings(
-            settings,
-            flush_before_ack=self._flush_before_ack,
-            producer_id_expiration_ms=self._configs.broker_settings(image).integer("producer.id.expiration.ms"),
-        )
 
 
 def _partitions_of(topic: TopicImage) -> Iterable[TopicPartition]:

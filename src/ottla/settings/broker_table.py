@@ -410,6 +410,7 @@ _GROUPS: Final = (
         Range(1),
         _HIGH,
         "How many replicas the topic of committed offsets has; fewer when there are fewer brokers.",
+        no_effect="there is one broker",
     ),
     _setting(
         "offsets.topic.segment.bytes",

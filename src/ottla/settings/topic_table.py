@@ -196,8 +196,10 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "min.insync.replicas",
             SettingType.INT,
             "1",
-            "How many replicas must have a record before acks=all is acknowledged; fewer in sync refuse the write.",
+            "How many replicas must have a record before acks=all is acknowledged; fewer in sync refuse the write. "
+            "Where there are fewer replicas than that, all of them.",
             Range(1),
+            no_effect=_ONE_REPLICA,
         ),
         _setting(
             "preallocate",
