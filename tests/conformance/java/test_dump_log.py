@@ -107,7 +107,8 @@ def test_the_offsets_topic_is_read_by_its_decoder(tools: KafkaTools, own: Broker
     lines = dump(tools, logs, "--offsets-decoder").lines
     commits = [line for line in lines if '"topic":"t"' in line]
     assert '{"type":"1","data":{"group":"readers","topic":"t","partition":0}}' in commits[-1]
-    assert '"version":"3","data":{"offset":2,"leaderEpoch":' in commits[-1]
+    assert '"version":"4","data":{"offset":2,"leaderEpoch":' in commits[-1]
+    assert '"topicId":"' in commits[-1]
     metadata = [line for line in lines if '{"type":"2","data":{"group":"readers"}}' in line]
     assert '"protocolType":"consumer","generation":1,"protocol":"range"' in metadata[0]
     assert '"members":[{"memberId":"console-consumer-' in metadata[0]
