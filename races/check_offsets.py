@@ -76,7 +76,8 @@ class LogBounds:
         self.start = _Bound((each.answered_at, value) for each, value in self._starts)
 
     def _starts_seen(self) -> list[tuple[Seen, int]]:
-        found: list[tuple[Seen, int]] = [(each, each.log_start) for each in (*self.reads, *self.appends)]
+        found: list[tuple[Seen, int]] = [(each, each.log_start) for each in self.reads]
+        found += [(each, each.log_start) for each in self.appends]
         found += [(each, each.offset) for each in self.looks if each.at is At.EARLIEST]
         return [(each, value) for each, value in found if value >= 0]
 

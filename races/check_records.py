@@ -116,6 +116,6 @@ def _placed(appends: list[Append], reads: list[Read], life: Life) -> Iterator[tu
             payload = Payload(append.producer, append.first_number + index)
             yield append.asked_at, append.offset + index, payload, where(append, life)
     for read in reads:
-        for offset, payload in read.records:
-            if payload is not None:
-                yield read.asked_at, offset, payload, where(read, life)
+        for offset, found in read.records:
+            if found is not None:
+                yield read.asked_at, offset, found, where(read, life)

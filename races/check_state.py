@@ -12,9 +12,9 @@ def check_commits(history: History, lives: Lives) -> Iterator[Violation]:
     """What groups were told of their commits."""
     by_token = {commit.token: commit for commit in history.commits}
     by_place: dict[tuple[str, str, int], list[Commit]] = defaultdict(list)
-    for commit in history.commits:
-        if commit.error == 0 and commit.is_answered:
-            by_place[commit.group, commit.topic, commit.partition].append(commit)
+    for each in history.commits:
+        if each.error == 0 and each.is_answered:
+            by_place[each.group, each.topic, each.partition].append(each)
     for seen in history.commits_seen:
         if seen.error or not seen.is_answered:
             continue

@@ -55,11 +55,11 @@ def _check_logs(history: History, lives: Lives) -> Iterator[Violation]:
             log = logs[possible[0], append.partition]
             (log.losable if _may_be_lost(append, history.outages) else log.appends).append(append)
     for read in history.reads:
-        if read.is_answered and (life := lives.certain(read)) is not None:
-            logs[life, read.partition].reads.append(read)
+        if read.is_answered and (known := lives.certain(read)) is not None:
+            logs[known, read.partition].reads.append(read)
     for look in history.looks:
-        if look.is_answered and (life := lives.certain(look)) is not None:
-            logs[life, look.partition].looks.append(look)
+        if look.is_answered and (known := lives.certain(look)) is not None:
+            logs[known, look.partition].looks.append(look)
     for (life, partition), log in logs.items():
         yield from check_places(log.appends, [read for read in log.reads if read.error == 0], life)
         bounds = LogBounds(life, partition, log.sent, log.appends, log.losable, log.reads, log.looks, history.outages)

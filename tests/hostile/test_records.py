@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -291,7 +292,7 @@ def test_a_connection_that_goes_while_its_batches_are_opened_disturbs_nobody(qui
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("settings", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
 def test_a_bomb_for_a_topic_that_opens_batches_is_refused_in_bounded_memory(
-    new_broker: Callable[..., BrokerProcess], codec: int, settings: dict[str, str]
+    new_broker: Callable[..., BrokerProcess], codec: int, settings: dict[str, Any]
 ):
     broker = new_broker().start()
     name = create_topic(broker.port, "bombs", max_message_bytes="4000000", **settings)

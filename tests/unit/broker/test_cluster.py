@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import Any
 
 from ottla.broker.cluster import ClusterView, Node
 from ottla.broker.config import BrokerConfig
@@ -17,7 +18,8 @@ IMAGE, _ = apply_records(
 def nodes(reached_at, **settings):
     given = BrokerSettings({key.replace("_", "."): value for key, value in settings.items()})
     view = ClusterView(BrokerConfig.from_settings(given), lambda: IMAGE)
-    return view.nodes(SimpleNamespace(local=reached_at, listener_name="PLAINTEXT"))
+    connection: Any = SimpleNamespace(local=reached_at, listener_name="PLAINTEXT")
+    return view.nodes(connection)
 
 
 def test_a_client_is_told_the_address_it_came_by():

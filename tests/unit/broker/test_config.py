@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ottla.broker.config import BrokerConfig
@@ -33,4 +35,4 @@ def test_the_section_has_what_the_settings_say():
 @pytest.mark.parametrize("field", ["node_id", "offsets_topic_num_partitions", "max_request_partition_size_limit"])
 def test_a_value_that_cannot_be_meant_is_refused_at_construction(field):
     with pytest.raises(ValueError, match=field):
-        BrokerConfig(**{field: -1})
+        BrokerConfig(**dict[str, Any]({field: -1}))

@@ -60,7 +60,7 @@ class AdminDoor:
         """Send a request in a version, the newest unless told; the answer as the client decodes it."""
         version = api.max_version if version is None else version
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        ctx = SimpleNamespace(
+        ctx: Any = SimpleNamespace(
             api_version=version,
             broker=self,
             principal=ANONYMOUS,

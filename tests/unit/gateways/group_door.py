@@ -65,7 +65,7 @@ class GroupDoor(AdminDoor):
         def respond(response: Any) -> None:
             answered.set_result(type(response).decode(version, response.encode(version)))
 
-        ctx = SimpleNamespace(
+        ctx: Any = SimpleNamespace(
             principal=ANONYMOUS,
             api_version=version,
             client_id="client",

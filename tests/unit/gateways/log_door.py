@@ -124,7 +124,7 @@ class LogDoor:
 
         self.tasks.spawn(run(), "fetch")
 
-    def _context(self, version: int) -> SimpleNamespace:
+    def _context(self, version: int) -> Any:
         self.gateway.fetch_sessions = self.fetch_sessions
         return SimpleNamespace(
             principal=ANONYMOUS,

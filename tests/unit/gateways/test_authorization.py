@@ -115,10 +115,11 @@ async def test_topics_that_may_not_be_described_are_not_listed_and_not_betrayed(
     wanted = MetadataRequestTopic(topic_id=door.image.topic("theirs").topic_id, name=None)
     answer = await door.ask(api_03_metadata.API, MetadataRequest(topics=(wanted,)))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(None, ErrorCode.UNKNOWN_TOPIC_ID)]
-    for names in ((), ("mine", "theirs", "not.there")):
-        request = DescribeTopicPartitionsRequest(topics=tuple(TopicRequest(name) for name in names))
+    several: tuple[tuple[str, ...], ...] = ((), ("mine", "theirs", "not.there"))
+    for asked in several:
+        request = DescribeTopicPartitionsRequest(topics=tuple(TopicRequest(name) for name in asked))
         answer = await door.ask(api_75_describe_topic_partitions.API, request)
-        refused = dict.fromkeys(names[1:], NOT_THE_TOPIC)
+        refused = dict.fromkeys(asked[1:], NOT_THE_TOPIC)
         assert codes(answer.topics) == {"mine": 0, **refused}
 
 
@@ -136,8 +137,8 @@ async def test_clients_are_told_what_they_may_do(door, rules):
     request = MetadataRequest(topics=(MetadataRequestTopic(name="mine"),), include_topic_authorized_operations=True)
     (topic,) = (await door.ask(api_03_metadata.API, request)).topics
     assert topic.topic_authorized_operations == 1 << Operation.DESCRIBE | 1 << Operation.WRITE
-    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    answer = await door.ask(api_60_describe_cluster.API, request)
+    of_cluster = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    answer = await door.ask(api_60_describe_cluster.API, of_cluster)
     assert answer.cluster_authorized_operations == 1 << Operation.ALTER
 
 
@@ -169,10 +170,10 @@ async def test_settings_are_changed_by_who_may(door, rules, replaces):
             resources = tuple(ReplacedResource(kind, name, ()) for kind, name in ((2, "mine"), (2, "theirs"), (4, "")))
             answer = await door.ask(api_33_alter_configs.API, AlterConfigsRequest(resources=resources))
         else:
-            resources = tuple(
+            changed = tuple(
                 AlterConfigsResource(kind, name, ()) for kind, name in ((2, "mine"), (2, "theirs"), (4, ""))
             )
-            request = IncrementalAlterConfigsRequest(resources=resources)
+            request = IncrementalAlterConfigsRequest(resources=changed)
             answer = await door.ask(api_44_incremental_alter_configs.API, request)
         return codes(answer.responses, "resource_name")
 

@@ -3,8 +3,9 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Generic, TypeVar, overload
 
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
@@ -131,10 +132,13 @@ class Collect(Echo):
         return [bytes(frame) for frame, _, _ in self.requests]
 
 
-class Door:
+H_co = TypeVar("H_co", bound=Echo, covariant=True)
+
+
+class Door(Generic[H_co]):
     """A listener under test and the handlers it made."""
 
-    def __init__(self, listener: Listener, timer: ManualTimer, handlers: list[Echo]) -> None:
+    def __init__(self, listener: Listener, timer: ManualTimer, handlers: Sequence[H_co]) -> None:
         self.listener = listener
         self.timer = timer
         self.handlers = handlers
@@ -157,19 +161,35 @@ class Door:
         return self.listener._memory
 
 
-@asynccontextmanager
-async def opened(
-    handler: Callable[[Connection], Echo] = Echo,
+@overload
+def opened(
+    *,
     config: NetworkConfig | None = None,
     cork: Cork | None = None,
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
-) -> AsyncIterator[Door]:
+) -> AbstractAsyncContextManager[Door[Echo]]: ...
+@overload
+def opened(
+    handler: Callable[[Connection], H_co],
+    config: NetworkConfig | None = None,
+    cork: Cork | None = None,
+    transport: Callable[[socket.socket], Transport] = SocketTransport.of,
+    framing: Framing = LengthPrefixReader,
+) -> AbstractAsyncContextManager[Door[H_co]]: ...
+@asynccontextmanager
+async def opened(
+    handler: Callable[[Connection], Any] = Echo,
+    config: NetworkConfig | None = None,
+    cork: Cork | None = None,
+    transport: Callable[[socket.socket], Transport] = SocketTransport.of,
+    framing: Framing = LengthPrefixReader,
+) -> AsyncIterator[Door[Any]]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
-    handlers: list[Echo] = []
+    handlers: list[Any] = []
 
-    def connect(connection: Connection) -> Echo:
+    def connect(connection: Connection) -> Any:
         handlers.append(handler(connection))
         return handlers[-1]
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ottla.network.config import NetworkConfig
@@ -18,7 +20,7 @@ from ottla.network.config import NetworkConfig
 )
 def test_a_value_that_cannot_be_meant_is_refused_by_name(name: str, value: int):
     with pytest.raises(ValueError, match=name):
-        NetworkConfig(**{name: value})
+        NetworkConfig(**dict[str, Any]({name: value}))
 
 
 def test_never_idle_and_the_systems_own_buffers_are_said_by_minus_one():

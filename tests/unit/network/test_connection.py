@@ -7,8 +7,10 @@ import socket
 import struct
 import threading
 from array import array
+from functools import partial
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +129,7 @@ async def test_the_frame_is_writable_and_stays_while_it_is_leased():
         (handler,) = door.handlers
         for number in range(30):
             await peer.send(framed(bytes([number]) * 2_000))
-            await until(lambda count=number + 1: len(handler.requests) == count)
+            await until(partial(lambda count: len(handler.requests) == count, number + 1))
         assert handler.payloads == [bytes([number]) * 2_000 for number in range(30)]
         handler.requests[0][0][:3] = b"abc"
         handler.answer(0)
@@ -661,7 +663,7 @@ async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: p
         await until(lambda: connection.pending_bytes)
         for number in range(3):
             await peer.send(framed(b"and more"))
-            await until(lambda requests=number + 2: door.listener.metrics.requests == requests)
+            await until(partial(lambda requests: door.listener.metrics.requests == requests, number + 2))
             door.timer.advance(333)
         assert not connection.is_closed
         door.timer.advance(1)
@@ -694,6 +696,7 @@ async def test_small_responses_do_not_wait_for_the_peers_acknowledgement():
     async with opened() as door:
         await door.peer()
         (connection,) = door.listener.connections
+        assert isinstance(connection._transport, socket.socket)
         assert connection._transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
@@ -703,7 +706,7 @@ async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.Mon
 
     real = output_queue.OutputQueue._send_gathered
 
-    def counted(self: output_queue.OutputQueue, sock: socket.socket) -> bool:
+    def counted(self: output_queue.OutputQueue, sock: Any) -> bool:
         calls.append(1)
         return real(self, sock)
 

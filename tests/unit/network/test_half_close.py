@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 
 import pytest
 
@@ -74,7 +75,7 @@ async def test_requests_that_wait_for_their_turn_when_the_end_comes_are_answered
         await peer.send(b"".join(framed(b"%d" % number) for number in range(9)))
         peer.finish()
         for number in range(9):
-            await until(lambda count=number + 1: len(handler.requests) >= count)
+            await until(partial(lambda count: len(handler.requests) >= count, number + 1))
             handler.answer(number)
         assert await peer.receive_end() == b"".join(framed(b"%d" % number) for number in range(9))
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+from functools import partial
 
 import pytest
 
@@ -52,9 +53,9 @@ async def test_listeners_can_share_one_limit():
     await first.start()
     await second.start()
     try:
-        held = socket.create_connection(tuple(first.address))
+        held = socket.create_connection((first.address.host, first.address.port))
         await until(lambda: first.metrics.connections_open)
-        refused = socket.create_connection(tuple(second.address))
+        refused = socket.create_connection((second.address.host, second.address.port))
         await until(lambda: second.metrics.connections_refused)
         held.close()
         refused.close()
@@ -77,7 +78,7 @@ async def test_without_file_descriptors_the_loop_does_not_spin_and_clients_get_i
             raise OSError(errno.EMFILE, "Too many open files")
 
         monkeypatch.setattr(socket.socket, "accept", accept)
-        client = socket.create_connection(tuple(door.listener.address))
+        client = socket.create_connection((door.listener.address.host, door.listener.address.port))
         await until(lambda: attempts)
         await turns(100)
         assert attempts == 1
@@ -113,8 +114,12 @@ async def test_a_name_with_two_addresses_is_listened_at_on_both_with_one_port():
         assert len(ports) == 1
         for sock in listener._sockets:
             with socket.create_connection(sock.getsockname()[:2]):
-                before = listener.metrics.connections_accepted
-                await until(lambda before=before: listener.metrics.connections_accepted > before)
+                await until(
+                    partial(
+                        lambda before: listener.metrics.connections_accepted > before,
+                        listener.metrics.connections_accepted,
+                    )
+                )
     finally:
         await listener.close()
 

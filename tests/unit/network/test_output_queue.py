@@ -54,7 +54,7 @@ def fd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 part = st.one_of(
     st.binary(max_size=300),
-    st.binary(max_size=300).map(memoryview),
+    st.binary(max_size=300).map(lambda data: memoryview(data)),
     st.integers(min_value=0, max_value=70_000).map(bytes),
     st.tuples(st.integers(min_value=0, max_value=400_000), st.integers(min_value=0, max_value=64 * KIB)),
 )

@@ -62,7 +62,9 @@ class TlsTransport:
             if not self.is_ready:
                 self._tls.do_handshake()
                 self.is_ready = True
-            return self._tls.read(len(buffer), buffer)
+            count = self._tls.read(len(buffer), buffer)
+            assert isinstance(count, int)
+            return count
         except ssl.SSLWantReadError:
             raise BlockingIOError from None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):

@@ -50,7 +50,7 @@ def append(at: float, producer: str, number: int, count: int, offset: int, **mor
 def read(at: float, offset: int, content: list[Payload], high_watermark: int, **more: object) -> Read:
     told: dict[str, object] = {"topic": "orders", "partition": 0, "log_start": 0, **more}
     records = placed(offset, content)
-    return Read(  # type: ignore[misc]
+    return Read(
         asked_at=at,
         answered_at=at + 0.5,
         fetch_offset=offset,

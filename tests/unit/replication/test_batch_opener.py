@@ -58,7 +58,7 @@ def now_ms() -> int:
     return SystemClock().now_ms()
 
 
-def batch(*values: bytes, codec: int = 0, key: bytes | None = b"k", **options: int) -> bytearray:
+def batch(*values: bytes, codec: int = 0, key: bytes | None = b"k", **options: Any) -> bytearray:
     """A batch of records with these values, from now."""
     return build_batch([(now_ms(), key, value, []) for value in values], codec=codec, **options)
 

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
 from ottla.runtime.clock import ManualClock
+from ottla.runtime.disk import OsDisk
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server.housekeeping import Housekeeping
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_manager import LogManager
 
 INTERVAL_MS = 1000
 SETTINGS = {
@@ -20,32 +23,32 @@ SETTINGS = {
 }
 
 
-class Logs:
-    """Checkpoints fail with `error` while there is one."""
+class Logs(LogManager):
+    """Checkpoints fail with `error` while there is one; nothing else is done."""
 
-    def __init__(self) -> None:
-        self.error: OSError | None = None
-        self.checkpoints = 0
-        self.flushes = 0
+    error: OSError | None = None
+    checkpoints = 0
+    flushes = 0
 
     async def checkpoint_recovery_points(self) -> None:
         self.checkpoints += 1
         if self.error is not None:
             raise self.error
 
-    async def flush_due(self) -> None:
+    async def flush_due(self) -> int:
         self.flushes += 1
-
-    async def apply_retention(self) -> None: ...
-
-    async def checkpoint_log_starts(self) -> None: ...
-
-    async def checkpoint_high_watermarks(self) -> None: ...
+        return 0
 
 
-async def test_a_reason_is_said_once_until_it_is_another_or_came_back(caplog: pytest.LogCaptureFixture):
+def logs_of(directory: Path, timer: ManualTimer, tasks: Tasks) -> Logs:
+    """The logs of a directory without any."""
+    return Logs(directory, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
+
+
+async def test_a_reason_is_said_once_until_it_is_another_or_came_back(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING)
-    timer, tasks, logs = ManualTimer(ManualClock(0)), Tasks("test"), Logs()
+    timer, tasks = ManualTimer(ManualClock(0)), Tasks("test")
+    logs = logs_of(tmp_path, timer, tasks)
     housekeeping = Housekeeping(BrokerSettings(SETTINGS), logs, timer, tasks)
     housekeeping.start()
     full, broken = OSError(28, "no room"), OSError(5, "broken")
@@ -60,9 +63,10 @@ async def test_a_reason_is_said_once_until_it_is_another_or_came_back(caplog: py
     assert [("no room" in line, "broken" in line) for line in said] == [(True, False), (False, True), (False, True)]
 
 
-async def test_logs_are_flushed_by_time_only_when_that_was_asked_for():
+async def test_logs_are_flushed_by_time_only_when_that_was_asked_for(tmp_path: Path):
     for settings, flushes in ((SETTINGS, 0), ({**SETTINGS, "log.flush.scheduler.interval.ms": "100"}, 3)):
-        timer, tasks, logs = ManualTimer(ManualClock(0)), Tasks("test"), Logs()
+        timer, tasks = ManualTimer(ManualClock(0)), Tasks("test")
+        logs = logs_of(tmp_path, timer, tasks)
         housekeeping = Housekeeping(BrokerSettings(settings), logs, timer, tasks)
         housekeeping.start()
         for _ in range(3):

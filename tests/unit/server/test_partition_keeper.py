@@ -13,6 +13,7 @@ from ottla.broker.configs import ConfigService
 from ottla.coordination.environment import Environment
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
+from ottla.metadata.controller.replica_assignment import new_partition
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import topic_resource
 from ottla.metadata.records import ConfigRecord, MetadataRecord, PartitionsAddedRecord, TopicRemovedRecord
@@ -30,7 +31,7 @@ from ottla.runtime.rng import SeededRng
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
-from tests.unit.metadata.images import image_of, new_partition, topic_record
+from tests.unit.metadata.images import image_of, topic_record
 from tests.unit.metadata.metadata_broker import MetadataBroker
 from tests.unit.storage.data_directory import OpenDirectory, opened
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from ottla.storage.log_config import LogConfig
 from ottla.storage.log_io import SYNC, WRITTEN
 from tests.unit.storage.data_directory import NOW_MS, OpenDirectory, batch, opened
 
-WRITTEN_IS_ENOUGH = {"flush_before_ack": False}
+WRITTEN_IS_ENOUGH: dict[str, Any] = {"flush_before_ack": False}
 
 
 async def written(directory: OpenDirectory, log: Log, count: int = 1) -> list[tuple[int, int]]:

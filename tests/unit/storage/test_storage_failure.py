@@ -9,10 +9,10 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk, StrPath
-from ottla.storage.log_io import LogIo
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.pending_append import Signal
 from tests.unit.storage.data_directory import batch, batches_in, bytes_of, opened
+from tests.unit.storage.held_log_io import HeldLogIo
 from tests.unit.storage.test_log_io import file_size_limit
 
 
@@ -113,18 +113,16 @@ async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_on
         assert log.log_end_offset == len(found) == reported[-1]
 
 
-class FailedIo(LogIo):
+class FailedIo(HeldLogIo):
     """A log I/O thread that failed."""
 
     def __init__(self, operation: str, number: int) -> None:
+        super().__init__()
         self._failure = (operation, "/data/orders-0/0.log", number)
-
-    @property
-    def failure(self) -> tuple[str, object, int]:
-        return self._failure
+        self._number = number
 
     def completions(self) -> list[tuple[object | None, int, int]]:
-        return [(None, 0, self._failure[2])]
+        return [(None, 0, self._number)]
 
 
 @pytest.mark.parametrize(
