@@ -91,7 +91,7 @@ def uvarint(data: bytes) -> int:
     return value
 
 
-def with_header(batch: bytes, **changes: int) -> bytearray:
+def with_header(batch: bytes | bytearray, **changes: int) -> bytearray:
     """The batch with some header fields changed, the length and the CRC made right (unless they are among them)."""
     fields = dict(zip(FIELDS, HEADER.unpack_from(batch), strict=True))
     fields["length"] = len(batch) - 12
