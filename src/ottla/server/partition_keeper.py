@@ -25,7 +25,8 @@ from ottla.runtime.turns import in_turns
 from ottla.server.log_configs import LogConfigs
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log import Log
-from ottla.storage.log_manager import UNKNOWN_TOPIC_ID, LogManager
+from ottla.storage.log_manager import LogManager
+from ottla.storage.partition_metadata import UNKNOWN_TOPIC_ID
 
 logger = logging.getLogger(__name__)
 

@@ -364,15 +364,20 @@ class Log:
         self._move_log_start(offset)
         return self.log_start_offset
 
+    def expired_count(self, now_ms: int) -> int:
+        """How many segments `expire_segments` would take out."""
+        done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
+        facts = [fact for fact in self._segments.facts(self.log_end_offset) if fact.end_offset <= done]
+        count = count_expired(facts, self.log_start_offset, now_ms, self.config)
+        return count if count < len(self._segments) or self._segments.newest.size else count - 1
+
     def expire_segments(self, now_ms: int) -> list[LogSegment]:
         """Take the segments that are to be deleted out of the log; the caller removes their files.
 
         When even the newest is too old a new one is begun first. Only what is flushed goes, or written if the broker
         does not flush before it acknowledges. Segments are as old as `prepare_expiry` found them.
         """
-        done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
-        facts = [fact for fact in self._segments.facts(self.log_end_offset) if fact.end_offset <= done]
-        count = count_expired(facts, self.log_start_offset, now_ms, self.config)
+        count = self.expired_count(now_ms)
         if count == len(self._segments):
             if self._segments.newest.size and self._resources.writer.failure is None and not self._closed:
                 self._roll(now_ms)

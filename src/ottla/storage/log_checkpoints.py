@@ -5,46 +5,51 @@ moves, the leader epochs are written, and a snapshot of the producers when much 
 """
 
 import asyncio
-import logging
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.disk import Disk
 from ottla.runtime.parallel import map_in_threads
-from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, SEGMENT_SUFFIXES
+from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from ottla.storage.log import Log
 from ottla.storage.log_directory import LogDirectory, read_or_forget
-from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
+from ottla.storage.log_loader import Checkpoints
+from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_resources import LogResources
-from ottla.storage.log_state import LogState
-
-logger: Final = logging.getLogger(__name__)
 
 SNAPSHOT_EVERY_BYTES: Final = 16 << 20
 
 
 class LogCheckpoints:
-    """The checkpoints of one data directory: read once for the loading, then written from the event loop."""
+    """The checkpoints of one data directory: read once for the loading, then written from the event loop.
+
+    Each file has one writer at a time, who looks at the logs at its turn: what is forgotten or lowered stays so.
+    """
 
     __slots__ = (
         "_directory",
+        "_high_watermarks_lock",
+        "_locks",
         "_log_starts",
         "_recovery_points",
+        "_recovery_points_lock",
         "_resources",
         "_starts_lock",
         "_starts_wanted",
         "_starts_written",
     )
 
-    def __init__(self, directory: LogDirectory, resources: LogResources) -> None:
+    def __init__(self, directory: LogDirectory, resources: LogResources, locks: LogLocks) -> None:
         self._directory = directory
         self._resources = resources
+        self._locks = locks
         # What the files hold; no recovery points at all when there is no such file.
         self._recovery_points: Mapping[TopicPartition, int] | None = None
         self._log_starts: Mapping[TopicPartition, int] = {}
-        # One writer at a time; who waits for it is served by the next write together with everybody else who waits.
+        self._recovery_points_lock = asyncio.Lock()
+        self._high_watermarks_lock = asyncio.Lock()
+        # Who waits for this one is served by the next write together with everybody else who waits.
         self._starts_lock = asyncio.Lock()
         self._starts_wanted = 0
         self._starts_written = 0
@@ -72,27 +77,65 @@ class LogCheckpoints:
     async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Remember nothing of earlier logs of these names: new ones are about to be made. Raises OSError."""
         forgotten = frozenset(topic_partitions)
-        if self._recovery_points is not None and not forgotten.isdisjoint(self._recovery_points):
-            points = {name: point for name, point in self._recovery_points.items() if name not in forgotten}
-            await self._resources.in_thread(self._directory.recovery_points.write, points)
-            self._recovery_points = points
+        async with self._recovery_points_lock:
+            if self._recovery_points is not None and not forgotten.isdisjoint(self._recovery_points):
+                await self._write_points(
+                    {name: point for name, point in self._recovery_points.items() if name not in forgotten}
+                )
         async with self._starts_lock:
             if not forgotten.isdisjoint(self._log_starts):
                 starts = {name: start for name, start in self._log_starts.items() if name not in forgotten}
                 await self._resources.in_thread(self._directory.log_starts.write, starts)
                 self._log_starts = starts
 
-    async def write_recovery_points(self, logs: Sequence[Log]) -> None:
-        """Move the recovery points of all logs to where they are flushed. Raises OSError."""
-        points = {log.topic_partition: log.flushed_end_offset for log in logs}
-        obsolete = []
-        for log in logs:
-            if log.snapshots.bytes_since >= SNAPSHOT_EVERY_BYTES:
-                log.take_snapshot()
-            if log.snapshots.some_may_be_obsolete:
-                obsolete += log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
-        await self._resources.in_thread(self._write_recovery_points, logs, points, obsolete)
+    async def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """What is appended above `offset` from now on has not been on disk. Raises OSError.
+
+        The caller holds the log until it ends there.
+        """
+        async with self._recovery_points_lock:
+            points = self._recovery_points
+            if points is not None and points.get(topic_partition, 0) > offset:
+                await self._write_points({**points, topic_partition: offset})
+
+    async def write_recovery_points(self, logs: Callable[[], Iterable[Log]]) -> None:
+        """Move the recovery points of all logs to where they are flushed. Raises OSError.
+
+        That of a log whose files somebody is changing stays where it is.
+        """
+        async with self._recovery_points_lock:
+            known, held = self._recovery_points or {}, self._locks.held
+            points: dict[TopicPartition, int] = {}
+            prepared: list[tuple[Log, list[str]]] = []
+            for log in logs():
+                name = log.topic_partition
+                if name in held:
+                    points[name] = known.get(name, 0)
+                    continue
+                points[name] = log.flushed_end_offset
+                if log.snapshots.bytes_since >= SNAPSHOT_EVERY_BYTES:
+                    log.take_snapshot()
+                obsolete = []
+                if log.snapshots.some_may_be_obsolete:
+                    obsolete = log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
+                if obsolete or log.leader_epochs.is_dirty:
+                    prepared.append((log, obsolete))
+            # Nobody holds them, so this does not wait; from here on nobody gives their directories to other logs.
+            async with self._locks.hold(log.topic_partition for log, _ in prepared):
+                await self._resources.in_thread(map_in_threads, self._prepare, prepared)
+            await self._write_points(points)
+
+    async def _write_points(self, points: Mapping[TopicPartition, int]) -> None:
+        await self._resources.in_thread(self._directory.recovery_points.write, points)
         self._recovery_points = points
+
+    def _prepare(self, each: tuple[Log, list[str]]) -> None:
+        """What must be on disk before the recovery point of a log moves, and the snapshots it needs no more."""
+        log, obsolete_snapshots = each
+        if log.leader_epochs.is_dirty:
+            write_leader_epochs(self._resources.disk, log)
+        for path in obsolete_snapshots:
+            self._resources.disk.remove(path)
 
     async def write_log_starts(self, logs: Callable[[], Iterable[Log]]) -> None:
         """Make the first offsets of all logs durable, as they are now or later. Raises OSError.
@@ -111,92 +154,31 @@ class LogCheckpoints:
             self._log_starts = starts
             self._starts_written = covered
 
-    async def write_high_watermarks(self, logs: Iterable[Log]) -> None:
+    async def write_high_watermarks(self, logs: Callable[[], Iterable[Log]]) -> None:
         """Remember what is committed, which with a single replica is what it counts as its own. Raises OSError."""
-        offsets = {
-            log.topic_partition: log.flushed_end_offset if log.config.flush_before_ack else log.written_end_offset
-            for log in logs
-        }
-        await self._resources.in_thread(self._directory.replication_offsets.write, offsets)
+        async with self._high_watermarks_lock:
+            offsets = {
+                log.topic_partition: log.flushed_end_offset if log.config.flush_before_ack else log.written_end_offset
+                for log in logs()
+            }
+            await self._resources.in_thread(self._directory.replication_offsets.write, offsets)
 
-    async def close_logs(self, logs: Sequence[Log]) -> bool:
-        """Complete every log and write all checkpoints; whether everything is on disk."""
-        results = await asyncio.gather(*(log.close() for log in logs), return_exceptions=True)
-        failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in failures:
-            if not isinstance(failure, ApiError):
-                raise failure
-        if failures:
-            return False
+    async def write_last(self, logs: Sequence[Log]) -> None:
+        """All logs are closed: write everything a start goes by. Raises OSError."""
         await self._resources.in_thread(self._write_final_snapshots, logs)
-        await self.write_recovery_points(logs)
+        await self.write_recovery_points(lambda: logs)
         await self.write_log_starts(lambda: logs)
-        await self.write_high_watermarks(logs)
-        return True
-
-    async def truncate(self, log: Log, offset: int, loader: LogLoader) -> None:
-        """Cut a log at the batch that contains `offset` and load it again. Raises ApiError, OSError."""
-        await log.abandon()
-        log.reopen(await self._resources.in_thread(self._truncate, log, offset, loader))
-
-    async def reload(self, log: Log, loader: LogLoader) -> None:
-        """Load a log again after writes failed: what got into its files whole is kept. Raises ApiError, OSError."""
-        await log.abandon()
-        found = await self._resources.in_thread(self._reload, log, loader)
-        if found.cut is not None:
-            logger.warning("%s", found.cut)
-        log.reopen(found.state)
-
-    def _write_recovery_points(
-        self, logs: Sequence[Log], points: Mapping[TopicPartition, int], obsolete: Sequence[str]
-    ) -> None:
-        map_in_threads(self._write_leader_epochs, [log for log in logs if log.leader_epochs.is_dirty])
-        self._directory.recovery_points.write(points)
-        for path in obsolete:
-            self._resources.disk.remove(path)
-
-    def _write_leader_epochs(self, log: Log) -> None:
-        log.leader_epochs.write(self._resources.disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
+        await self.write_high_watermarks(lambda: logs)
 
     def _write_final_snapshots(self, logs: Sequence[Log]) -> None:
         for log in logs:
             if not _is_new(log) and log.snapshots.newest_offset != log.log_end_offset:
                 self._resources.disk.write(log.snapshots.path(log.log_end_offset), log.producers.snapshot())
 
-    def _truncate(self, log: Log, offset: int, loader: LogLoader) -> LogState:
-        disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes
-        self._lower_recovery_point(log.topic_partition, offset)
-        self._write_leader_epochs(log)
-        segments = list(log.segments)
-        cut_at = max(bisect_left(segments, offset, key=lambda segment: segment.base_offset), 1)
-        kept, removed = segments[:cut_at], segments[cut_at:]
-        cut = kept[-1]
-        found = cut.find_batch(offset, cut.size, files, indexes) if cut.size else None
-        self._resources.retire(segments)
-        for segment in reversed(removed):
-            for suffix in SEGMENT_SUFFIXES:
-                disk.remove(segment.path(suffix))
-        if found is not None:
-            disk.truncate(cut.log_path, found[0])
-            disk.sync_file(cut.log_path)
-        disk.sync_dir(log.directory)
-        return self._load(loader, Checkpoints(False, cut.base_offset, log.log_start_offset)).state
 
-    def _reload(self, log: Log, loader: LogLoader) -> LoadedLog:
-        self._write_leader_epochs(log)
-        return self._load(loader, Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
-
-    def _load(self, loader: LogLoader, checkpoints: Checkpoints) -> LoadedLog:
-        found = loader.load(checkpoints)
-        make_durable(self._resources.disk, [found])
-        return found
-
-    def _lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
-        """What is appended above `offset` from now on has not been on disk. BLOCKING."""
-        points = self._recovery_points
-        if points is not None and points.get(topic_partition, 0) > offset:
-            self._recovery_points = {**points, topic_partition: offset}
-            self._directory.recovery_points.write(self._recovery_points)
+def write_leader_epochs(disk: Disk, log: Log) -> None:
+    """Make the leader epochs of a log durable; the caller holds the log. BLOCKING. Raises OSError."""
+    log.leader_epochs.write(disk, f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}")
 
 
 def _is_new(log: Log) -> bool:

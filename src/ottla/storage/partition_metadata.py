@@ -5,9 +5,13 @@ topic_id: 4ZmC4UjRQmGZ1H8jQ2y1mA        the UUID in URL-safe base64 without padd
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
 from uuid import UUID
 
 from ottla.model.errors import InvalidInputError
+
+UNKNOWN_TOPIC_ID: Final = UUID(int=0)
+"""Of a log whose file is missing or cannot be read."""
 
 
 def format_topic_id(topic_id: UUID) -> str:

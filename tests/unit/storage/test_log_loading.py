@@ -7,7 +7,7 @@ import pytest
 
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import StrPath
-from ottla.storage import log_manager
+from ottla.storage import log_catalogue
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_checkpoint import format_checkpoint
 from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, opened
@@ -115,7 +115,7 @@ async def many_logs(path: Path) -> Path:
     async with opened(path / "data") as directory:
         for name in (*SMALL_LOGS, *LARGE_LOGS):
             log = await directory.log(CONFIG if name in SMALL_LOGS else LogConfig(), name)
-            value = b"x" * (100 if name in SMALL_LOGS else log_manager.LARGE_TO_CHECK_BYTES // 2)
+            value = b"x" * (100 if name in SMALL_LOGS else log_catalogue.LARGE_TO_CHECK_BYTES // 2)
             await directory.append_all(log, [batch(1, value=value) for _ in range(2)])
         return copy_as_after_a_kill(path / "data")
 
@@ -123,7 +123,7 @@ async def many_logs(path: Path) -> Path:
 async def test_logs_with_much_to_check_are_read_side_by_side_and_others_one_after_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(log_manager, "processor_count", lambda: len(LARGE_LOGS))
+    monkeypatch.setattr(log_catalogue, "processor_count", lambda: len(LARGE_LOGS))
     path = await many_logs(tmp_path)
     disk = LoadingThreads(len(LARGE_LOGS))
     async with opened(path, disk=disk) as directory:

@@ -16,7 +16,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import DirectoryError, LogDirectory
-from ottla.storage.log_manager import UNKNOWN_TOPIC_ID
+from ottla.storage.partition_metadata import UNKNOWN_TOPIC_ID
 from tests.unit.storage.data_directory import (
     NOW_MS,
     ORDERS,

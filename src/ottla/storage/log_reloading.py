@@ -1,0 +1,78 @@
+"""Putting the files of a log that is open in order, and loading it again: after a cut, or after writes that failed."""
+
+import logging
+from bisect import bisect_left
+from typing import Final
+
+from ottla.storage.file_names import SEGMENT_SUFFIXES
+from ottla.storage.log import Log
+from ottla.storage.log_catalogue import LogCatalogue
+from ottla.storage.log_checkpoints import LogCheckpoints, write_leader_epochs
+from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
+from ottla.storage.log_locks import LogLocks
+from ottla.storage.log_resources import LogResources
+
+logger: Final = logging.getLogger(__name__)
+
+
+class LogReloader:
+    """Belongs to the event loop. Each log is held while it is worked on; one that is deleted by then is passed over."""
+
+    def __init__(
+        self, catalogue: LogCatalogue, resources: LogResources, checkpoints: LogCheckpoints, locks: LogLocks
+    ) -> None:
+        self._catalogue = catalogue
+        self._resources = resources
+        self._checkpoints = checkpoints
+        self._locks = locks
+
+    async def truncate(self, log: Log, offset: int) -> None:
+        """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
+        async with self._locks.hold([log.topic_partition]):
+            if offset >= log.log_end_offset or not self._catalogue.holds(log):
+                return
+            await log.abandon()
+            await self._checkpoints.lower_recovery_point(log.topic_partition, offset)
+            found = await self._resources.in_thread(self._cut, log, offset, self._catalogue.loader(log))
+            log.reopen(found.state)
+
+    async def reload(self, log: Log) -> None:
+        """Load a log again whose writes may have failed: what got into its files whole is kept.
+
+        One that is settled is left as it is. Raises ApiError, OSError.
+        """
+        async with self._locks.hold([log.topic_partition]):
+            if log.is_settled or not self._catalogue.holds(log):
+                return
+            await log.abandon()
+            found = await self._resources.in_thread(self._load_flushed, log, self._catalogue.loader(log))
+            if found.cut is not None:
+                logger.warning("%s", found.cut)
+            log.reopen(found.state)
+
+    def _cut(self, log: Log, offset: int, loader: LogLoader) -> LoadedLog:
+        disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes
+        write_leader_epochs(disk, log)
+        segments = list(log.segments)
+        kept_count = max(bisect_left(segments, offset, key=lambda segment: segment.base_offset), 1)
+        newest = segments[kept_count - 1]
+        found = newest.find_batch(offset, newest.size, files, indexes) if newest.size else None
+        self._resources.retire(segments)
+        for segment in reversed(segments[kept_count:]):
+            for suffix in SEGMENT_SUFFIXES:
+                disk.remove(segment.path(suffix))
+        if found is not None:
+            position, _ = found
+            disk.truncate(newest.log_path, position)
+            disk.sync_file(newest.log_path)
+        disk.sync_dir(log.directory)
+        return self._load(loader, Checkpoints(False, newest.base_offset, log.log_start_offset))
+
+    def _load_flushed(self, log: Log, loader: LogLoader) -> LoadedLog:
+        write_leader_epochs(self._resources.disk, log)
+        return self._load(loader, Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
+
+    def _load(self, loader: LogLoader, checkpoints: Checkpoints) -> LoadedLog:
+        found = loader.load(checkpoints)
+        make_durable(self._resources.disk, [found])
+        return found
