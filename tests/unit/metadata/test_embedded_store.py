@@ -1,4 +1,7 @@
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +39,40 @@ async def test_what_was_appended_is_there_after_a_restart(open_store):
     assert (stored.snapshot, stored.records, stored.start_offset, stored.end_offset) == (None, (b"a", b"b", b"c"), 0, 3)
 
 
-async def test_what_was_appended_is_seen_by_another_process_without_a_close(open_store):
+def in_another_process(directory: Path, then: str) -> str:
+    """What a process of its own prints after it opened the store of a directory as `store`."""
+    program = f"""
+import asyncio, sys
+from pathlib import Path
+from ottla.metadata.store.embedded import EmbeddedStore
+
+async def main(store):
+    await store.open("second")
+    {then}
+    await store.close()
+
+asyncio.run(main(EmbeddedStore(Path(sys.argv[1]))))
+"""
+    return subprocess.run(
+        [sys.executable, "-c", program, str(directory)], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+async def test_what_was_appended_is_seen_by_another_process_without_a_close(open_store, tmp_path):
     store = await open_store()
     epoch = await store.elect(await store.register_broker(1, b""))
     await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
-    assert (await (await open_store()).read(0)).records == (b"a",)
+    assert in_another_process(tmp_path, "print((await store.read(0)).records)") == "(b'a',)\n"
+
+
+async def test_a_controller_of_another_process_ends_the_rule_of_ours(open_store, tmp_path):
+    store = await open_store()
+    epoch = await store.elect(await store.register_broker(1, b""))
+    append = "await store.append([b'theirs'], controller_epoch=epoch, expected_end_offset=0)"
+    in_another_process(tmp_path, f"epoch = await store.elect(await store.register_broker(2, b'')); {append}")
+    with pytest.raises(FencedError):
+        await store.append([b"ours"], controller_epoch=epoch, expected_end_offset=1)
+    assert (await store.read(0)).records == (b"theirs",)
 
 
 async def test_an_append_waits_for_the_disk(open_store, tmp_path):
