@@ -69,7 +69,7 @@ class Echo:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         slot.send((struct.pack(">i", len(frame)), bytes(frame)))
 
     def on_end_of_input(self) -> None:
@@ -86,13 +86,13 @@ class Keep(Echo):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.leases: deque[ReceiveBuffer] = deque()
+        self.held: deque[ReceiveBuffer] = deque()
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        lease.retain()
-        self.leases.append(lease)
-        if len(self.leases) > 4:
-            self.leases.popleft().release()
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+        buffer.retain()
+        self.held.append(buffer)
+        if len(self.held) > 4:
+            self.held.popleft().release()
         slot.send((self.ANSWER,))
 
 
@@ -104,7 +104,7 @@ def sender_of_files(fd: int, slice_bytes: int, slices: int) -> Callable[[Connect
     class Files(Echo):
         position = 0
 
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             parts: list[bytes | FileSlice] = [struct.pack(">i", slices * (60 + slice_bytes))]
             for _ in range(slices):
                 parts += (header, FileSlice(fd, self.position, slice_bytes, None))

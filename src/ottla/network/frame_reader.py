@@ -67,7 +67,7 @@ class FrameReader(ABC):
         self._end = 0
         self._need = 0  # bytes of the first unparsed frame with its length; 0 when not known yet
         self._set_aside = b""
-        self._last: ReceiveBuffer | None = None  # given up here, still leased by others, with room at its end
+        self._last: ReceiveBuffer | None = None  # given up here, still held by others, with room at its end
         self._expected = SMALLEST
         self._large = 0  # size of the last frame when that was a large one
         self._is_holding = False
@@ -118,7 +118,7 @@ class FrameReader(ABC):
             return
         if left:
             self._set_aside = bytes(buffer.view[self._start : self._end])
-        elif buffer.lease_count > 1 and buffer.capacity - self._end >= buffer.capacity // 4:
+        elif buffer.reference_count > 1 and buffer.capacity - self._end >= buffer.capacity // 4:
             self._last = buffer
             buffer.on_return = self._forget_last
         self.buffer = None

@@ -1,10 +1,11 @@
 """Buffers that requests are received into, lent to whoever still needs the bytes.
 
     view   | frame 1 | frame 2        | frame 3 |  free  |
-             lease     lease (the log)                         back to the pool when the last lease is released
+             held      held by the log                         back to the pool when the last reference is released
 
 A frame is handed out as a piece of the buffer it was received into. The log writes record batches from there, so the
-bytes of a request are copied by nobody between the socket and the file. Each holder of a frame holds a lease.
+bytes of a request are copied by nobody between the socket and the file. Each holder of a frame counts as a reference,
+as it does in Netty.
 """
 
 import mmap
@@ -23,39 +24,35 @@ FREE_BYTES_MAX = 16 * KIB * KIB
 
 
 class ReceiveBuffer:
-    """Writable bytes with a count of leases. Belongs to the event loop.
+    """Writable bytes with a reference count. Belongs to the event loop.
 
     Whoever keeps a frame beyond the return of `on_frame` calls `retain` first and `release` once when done; after the
     last release the bytes are another request's.
     """
 
-    __slots__ = ("_lease_count", "_pool", "_storage", "capacity", "on_return", "view")
+    __slots__ = ("_pool", "_storage", "capacity", "on_return", "reference_count", "view")
 
     def __init__(self, pool: "BufferPool", capacity: int) -> None:
         self._pool = pool
         # Pages of its own: they cost nothing until written to, can be moved, and go back to the system at once.
         self._storage = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._lease_count = 0
+        self.reference_count = 0
+        """How many hold this buffer."""
         self.capacity = capacity
         self.view = memoryview(self._storage)
         self.on_return: Callable[[], None] | None = None
-        """Called once when the last lease is released."""
-
-    @property
-    def lease_count(self) -> int:
-        """How many hold this buffer."""
-        return self._lease_count
+        """Called once when the last reference is released."""
 
     def retain(self) -> None:
         """Keep the bytes as they are until one more `release`."""
-        assert self._lease_count > 0, "retain comes before the last release"
-        self._lease_count += 1
+        assert self.reference_count > 0, "retain comes before the last release"
+        self.reference_count += 1
 
     def release(self) -> None:
-        """Give up one lease."""
-        assert self._lease_count > 0, "every release needs a lease"
-        self._lease_count -= 1
-        if not self._lease_count:
+        """Give up one reference."""
+        assert self.reference_count > 0, "every release needs a reference"
+        self.reference_count -= 1
+        if not self.reference_count:
             on_return, self.on_return = self.on_return, None
             if on_return is not None:
                 on_return()
@@ -66,7 +63,7 @@ class ReceiveBuffer:
 
         Only for the one holder of a buffer no piece of which is referenced.
         """
-        if self.capacity <= LARGEST or self._lease_count != 1:
+        if self.capacity <= LARGEST or self.reference_count != 1:
             return False
         self.view.release()
         try:
@@ -100,7 +97,7 @@ class BufferPool:
         """Called after each buffer that came back."""
 
     def take(self, size: int) -> ReceiveBuffer:
-        """A buffer of at least `size` bytes with one lease, the caller's. Its content is left over from earlier use."""
+        """A buffer of at least `size` bytes with one reference. Its content is left over from earlier use."""
         free = self._free.get(size)
         if free is None:
             size = pooled_size(size)
@@ -111,7 +108,7 @@ class BufferPool:
             self.free_bytes -= capacity
         else:
             buffer = ReceiveBuffer(self, capacity)
-        buffer._lease_count = 1
+        buffer.reference_count = 1
         self.in_use_bytes += capacity
         return buffer
 

@@ -67,7 +67,7 @@ class Failures(logging.Handler):
             self.lines.append(text)
 
 
-class Lease:
+class Buffer:
     """Counts who holds the bytes of the request."""
 
     def __init__(self) -> None:
@@ -113,7 +113,12 @@ class Client:
         self.peer = self.local = Address("127.0.0.1", 9)
         self.closed_because: str | None = None
 
-    def close(self, reason: str = "") -> None:
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker has closed it."""
+        return self.closed_because is not None
+
+    def fail(self, reason: str) -> None:
         """What the broker says when it closes it."""
         self.closed_because = reason
         self._throttle.warning("%s", reason)
@@ -168,13 +173,13 @@ class Door:
 
     async def ask(self, frame: bytes, patience: int = 0) -> tuple[bytes | None, str | None]:
         """The answer, None when there is none yet or never, and why the connection was closed, if it was."""
-        client, lease, slot = Client(self.throttle), Lease(), Slot()
+        client, buffer, slot = Client(self.throttle), Buffer(), Slot()
         connection = self.server._connect(client)  # type: ignore[arg-type]
         try:
-            connection.on_frame(memoryview(bytearray(frame)), lease, slot)  # type: ignore[arg-type]
+            connection.on_frame(memoryview(bytearray(frame)), buffer, slot)  # type: ignore[arg-type]
         except InvalidInputError as error:
-            client.close(str(error))
-        lease.release()
+            client.fail(str(error))
+        buffer.release()
         for turn in range(TURNS_MAX + patience):
             if slot.frame is not None or client.closed_because is not None:
                 break

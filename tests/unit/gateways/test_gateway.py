@@ -21,7 +21,7 @@ from ottla.runtime.tasks import Tasks
 from tests.unit.network.peers import until
 
 
-class Lease:
+class Buffer:
     """Counts who holds the buffer of a request."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Door:
         broker: Any = SimpleNamespace(tasks=self.tasks)
         self.gateway = KafkaGateway(broker, ApiTable.of(apis), None)  # type: ignore[arg-type]
         self.connection = self.connect()
-        self.lease = Lease()
+        self.buffer = Buffer()
 
     def connect(self) -> KafkaConnection:
         """One more connection."""
@@ -73,7 +73,7 @@ class Door:
 
     def send_bytes(self, frame: bytearray) -> Slot:
         slot = Slot()
-        self.connection.on_frame(memoryview(frame), self.lease, slot)  # type: ignore[arg-type]
+        self.connection.on_frame(memoryview(frame), self.buffer, slot)  # type: ignore[arg-type]
         return slot
 
 
@@ -155,7 +155,7 @@ async def test_a_request_behind_one_that_waits_is_started_when_that_one_is_answe
     await finished(door)
     assert answer(ApiKey.CREATE_TOPICS, 7, first).topics == ()
     assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
-    assert door.lease.held == 0
+    assert door.buffer.held == 0
 
 
 async def test_a_handler_that_crashes_closes_its_connection_and_drops_what_waits_behind() -> None:
@@ -168,7 +168,7 @@ async def test_a_handler_that_crashes_closes_its_connection_and_drops_what_waits
     await finished(door)
     assert door.closed_because == "a request failed inside the broker"
     assert second.frame is None
-    assert door.lease.held == 0
+    assert door.buffer.held == 0
 
 
 async def test_a_bad_request_that_was_held_back_closes_the_connection_when_its_turn_comes() -> None:
@@ -181,7 +181,7 @@ async def test_a_bad_request_that_was_held_back_closes_the_connection_when_its_t
     await finished(door)
     assert door.closed_because is not None
     assert "API key 16" in door.closed_because
-    assert door.lease.held == 0
+    assert door.buffer.held == 0
 
 
 async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() -> None:
@@ -195,7 +195,7 @@ async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() 
     slow.go_on.set()
     await finished(door)
     assert door.closed_because == "a request failed inside the broker"
-    assert door.lease.held == 0
+    assert door.buffer.held == 0
 
 
 async def test_a_handler_that_goes_on_in_a_task_holds_nothing_back() -> None:
@@ -230,7 +230,7 @@ async def test_a_request_that_waits_to_be_admitted_is_not_decoded_and_its_handle
     other, slot = door.connect(), Slot()
     first = door.send(CreateTopicsRequest(), 7)
     request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    other.on_frame(memoryview(request), door.lease, slot)  # type: ignore[arg-type]
+    other.on_frame(memoryview(request), door.buffer, slot)  # type: ignore[arg-type]
     await asyncio.sleep(0)
     assert (len(decoded), slow.started) == (1, 1)
     slow.go_on.set()
@@ -263,7 +263,7 @@ async def test_of_those_held_back_each_task_holds_back_the_next_and_all_are_answ
     await until(lambda: slots[-1].frame is not None)
     assert done == ["create", "list"] * 3
     assert all(slot.frame for slot in slots)
-    assert (door.lease.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:
@@ -274,7 +274,7 @@ async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_byt
     slots = []
     for _ in range(5):
         slot = Slot()
-        door.connect().on_frame(memoryview(bytearray(frame)), door.lease, slot)  # type: ignore[arg-type]
+        door.connect().on_frame(memoryview(bytearray(frame)), door.buffer, slot)  # type: ignore[arg-type]
         slots.append(slot)
     assert (len(door.tasks), door.gateway.task_gate.waiting_count) == (2, 3)
     slow.go_on.set()
@@ -282,7 +282,7 @@ async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_byt
         assert len(door.tasks) <= 2
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, return_when=asyncio.FIRST_COMPLETED)
     assert all(slot.frame for slot in slots)
-    assert door.lease.held == 0
+    assert door.buffer.held == 0
 
 
 async def test_a_request_larger_than_the_limit_is_worked_on_alone() -> None:
@@ -314,9 +314,9 @@ async def test_a_request_that_waits_for_its_turn_goes_with_its_connection() -> N
     door.send(CreateTopicsRequest(), 7)
     other, slot = door.connect(), Slot()
     request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    other.on_frame(memoryview(request), door.lease, slot)  # type: ignore[arg-type]
+    other.on_frame(memoryview(request), door.buffer, slot)  # type: ignore[arg-type]
     other.on_close()
     slow.go_on.set()
     await finished(door)
     assert slot.frame is None
-    assert (door.lease.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)

@@ -101,7 +101,7 @@ class Echo:
         self.closed = 0
         self.ended = 0
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         slot.send((framed(bytes(frame)),))
 
     def on_end_of_input(self) -> None:
@@ -112,20 +112,20 @@ class Echo:
 
 
 class Collect(Echo):
-    """Keeps each request, with its lease, until the test answers."""
+    """Keeps each request, with its buffer, until the test answers."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.requests: list[tuple[memoryview, ReceiveBuffer, ResponseSlot]] = []
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-        lease.retain()
-        self.requests.append((frame, lease, slot))
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+        buffer.retain()
+        self.requests.append((frame, buffer, slot))
 
     def answer(self, index: int, payload: bytes | None = None) -> None:
-        frame, lease, slot = self.requests[index]
+        frame, buffer, slot = self.requests[index]
         slot.send((framed(bytes(frame) if payload is None else payload),))
-        lease.release()
+        buffer.release()
 
     @property
     def payloads(self) -> list[bytes]:

@@ -92,7 +92,7 @@ async def test_in_whatever_order_answers_are_given(order: tuple[int, ...]):
 
 async def test_a_request_without_response_leaves_no_gap():
     class Odd(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             if frame[0] % 2:
                 slot.send((framed(bytes(frame)),))
             else:
@@ -123,7 +123,7 @@ async def test_a_request_of_megabytes_arrives_whole():
         assert door.memory.pool.in_use_bytes == 0
 
 
-async def test_the_frame_is_writable_and_stays_while_it_is_leased():
+async def test_the_frame_is_writable_and_stays_while_it_is_retained():
     async with opened(Collect) as door:
         peer = await door.peer()
         (handler,) = door.handlers
@@ -211,7 +211,7 @@ async def test_an_invalid_request_closes_with_one_line_and_a_crash_with_its_trac
     caplog: pytest.LogCaptureFixture,
 ):
     class Strict(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             if frame == b"invalid":
                 raise InvalidInputError("there is no API 9999")
             raise RuntimeError("our own fault")
@@ -251,7 +251,7 @@ async def test_no_more_requests_are_read_than_may_be_unanswered_and_all_are_serv
 
 async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
     class Amplifying(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((framed(bytes(50_000)),))
 
     config = NetworkConfig(out_bytes_max=200_000, socket_send_buffer_bytes=64 * KIB)
@@ -277,7 +277,7 @@ async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
 
 async def test_many_peers_that_never_read_get_less_each():
     class Amplifying(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((framed(bytes(10_000)),))
 
     config = NetworkConfig(out_bytes_max=160_000, out_bytes_total_max=500_000, socket_send_buffer_bytes=16 * KIB)
@@ -293,8 +293,8 @@ async def test_many_peers_that_never_read_get_less_each():
 
 async def test_answers_behind_an_open_request_count_as_memory_and_stop_the_reading():
     class FirstIsOpen(Collect):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
-            super().on_frame(frame, lease, slot)
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+            super().on_frame(frame, buffer, slot)
             if len(self.requests) > 1:
                 self.answer(len(self.requests) - 1, bytes(50_000))
 
@@ -327,7 +327,7 @@ async def test_a_connection_that_goes_with_answers_behind_an_open_request_leaves
 
 async def test_those_who_never_read_make_room_when_all_together_hold_too_much(caplog: pytest.LogCaptureFixture):
     class Large(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((framed(bytes(1_000_000)),))
 
     config = NetworkConfig(out_bytes_max=16_000, out_bytes_total_max=5 * MIB, socket_send_buffer_bytes=16 * KIB)
@@ -356,7 +356,7 @@ async def test_one_fast_producer_does_not_keep_the_others_waiting():
     order: list[int] = []
 
     class Recording(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             order.append(len(frame))
             slot.skip()
 
@@ -385,7 +385,7 @@ class Files(Echo):
     fd = -1
     slices: tuple[tuple[int, int], ...] = ()
 
-    def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         pieces = [FileSlice(self.fd, position, size, self) for position, size in self.slices]
         total = sum(size for _, size in self.slices)
         slot.send((struct.pack(">i", total + 8), b"head", *pieces, b"tail"))
@@ -515,7 +515,7 @@ async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_conne
     with (tmp_path / "log").open("rb") as file:
 
         class Owning(Echo):
-            def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+            def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
                 size = 4 if frame == b"sent" else 4 * MIB
                 slot.send((FileSlice(file.fileno(), 0, size, Segment(bytes(frame).decode())),))
 
@@ -536,7 +536,7 @@ async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_ga
             freed.append(len(self))
 
     class Large(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((Response(framed(bytes(MIB))),))
 
     freed: list[int] = []
@@ -557,7 +557,7 @@ async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_ga
 # The end of a connection.
 
 
-async def test_answers_after_the_peer_has_gone_are_ignored_and_leases_come_back():
+async def test_answers_after_the_peer_has_gone_are_ignored_and_buffers_come_back():
     async with opened(Collect) as door:
         peer = await door.peer()
         (handler,) = door.handlers
@@ -566,7 +566,7 @@ async def test_answers_after_the_peer_has_gone_are_ignored_and_leases_come_back(
         peer.reset()
         await until(lambda: not door.listener.connections)
         assert handler.closed == 1
-        assert handler.payloads == [b"a", b"b"], "leased bytes outlive the connection"
+        assert handler.payloads == [b"a", b"b"], "retained bytes outlive the connection"
         handler.answer(1)
         handler.answer(0)
         assert door.memory.pool.in_use_bytes == 0
@@ -575,7 +575,7 @@ async def test_answers_after_the_peer_has_gone_are_ignored_and_leases_come_back(
 
 async def test_a_handler_may_close_its_connection_from_within_a_request():
     class Closing(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             self.connection.close("as the handler wished")
             slot.send((framed(b"too late"),))
 
@@ -652,7 +652,7 @@ async def test_a_connection_whose_request_is_being_handled_is_not_idle():
 
 async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: pytest.LogCaptureFixture):
     class Large(Echo):
-        def on_frame(self, frame: memoryview, lease: ReceiveBuffer, slot: ResponseSlot) -> None:
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
             slot.send((framed(bytes(8 * MIB)),))
 
     config = NetworkConfig(connections_max_idle_ms=1_000, socket_send_buffer_bytes=32 * KIB, out_bytes_max=1024 * MIB)

@@ -81,14 +81,14 @@ def test_a_stream_split_at_any_byte_gives_the_same_frames():
     st.booleans(),
 )
 def test_frames_of_all_sizes_survive_any_pieces_and_any_leases(sizes: list[int], pieces: list[int], keep: bool):
-    """With every frame leased until the end, no buffer may be used twice."""
+    """With every frame held until the end, no buffer may be used twice."""
     memory = memory_of()
     owner = Owner(memory)
     payloads = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
     rest = memoryview(b"".join(map(framed, payloads)))
     smallest_piece = len(rest) // 300  # a stream of megabytes byte by byte would take too long
     frames = []
-    leases = []
+    buffers = []
     turn = 0
     while rest:
         window = owner.reader.window()
@@ -102,14 +102,14 @@ def test_frames_of_all_sizes_survive_any_pieces_and_any_leases(sizes: list[int],
             if keep:
                 assert owner.reader.buffer is not None
                 owner.reader.buffer.retain()
-                leases.append(owner.reader.buffer)
+                buffers.append(owner.reader.buffer)
                 frames.append(frame)
             else:
                 frames.append(memoryview(bytes(frame)))
         owner.reader.trim()
     assert [bytes(frame) for frame in frames] == payloads
-    for lease in leases:
-        lease.release()
+    for buffer in buffers:
+        buffer.release()
     assert memory.pool.in_use_bytes == 0
     assert memory.assembling_bytes == 0
 
@@ -163,8 +163,8 @@ def test_a_leased_frame_is_not_overwritten_by_what_comes_next():
         held.append((frame, owner.reader.buffer))
         owner.reader.trim()
     assert [bytes(frame) for frame, _ in held] == [bytes([number]) * 3_000 for number in range(50)]
-    for _, lease in held:
-        lease.release()
+    for _, buffer in held:
+        buffer.release()
     assert memory.pool.in_use_bytes == 0
 
 

@@ -65,9 +65,9 @@ def test_an_unpooled_buffer_grows_and_keeps_what_is_in_it():
 
 def test_a_buffer_does_not_grow_under_others():
     pool = BufferPool()
-    leased = pool.take(2 * MIB)
-    leased.retain()
-    assert not leased.grow(4 * MIB)
+    held = pool.take(2 * MIB)
+    held.retain()
+    assert not held.grow(4 * MIB)
     referenced = pool.take(2 * MIB)
     piece = referenced.view[10:20]
     assert not referenced.grow(4 * MIB)

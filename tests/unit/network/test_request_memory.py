@@ -41,7 +41,7 @@ class Sender:
         self.reader = LengthPrefixReader(memory, self, FRAME_MAX)
         self.sent = bytearray()
         self.frames = 0
-        self.leases: list[ReceiveBuffer] = []
+        self.held: list[ReceiveBuffer] = []
         self.is_waiting = False
         self.is_closed = False
 
@@ -69,7 +69,7 @@ class Sender:
             self.frames += 1
             assert self.reader.buffer is not None
             self.reader.buffer.retain()
-            self.leases.append(self.reader.buffer)
+            self.held.append(self.reader.buffer)
         self.reader.trim()
 
     def resume_for_memory(self) -> None:
@@ -87,8 +87,8 @@ class Sender:
 
     def finish(self) -> None:
         """The handler is done with everything."""
-        while self.leases:
-            self.leases.pop().release()
+        while self.held:
+            self.held.pop().release()
 
 
 class World:

@@ -62,10 +62,10 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         _handle_one(ctx, request, refusal)
         return
-    lease = ctx.records_lease
+    buffer = ctx.buffer
     writes = [_write(ctx, topic, partition, refusal) for topic in topics for partition in topic.partition_data]
     for _ in writes:
-        lease.retain()
+        buffer.retain()
 
     def on_produced(acknowledgements: list[AppendAck]) -> None:
         try:
@@ -81,7 +81,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         acks=acks,
         timeout_ms=max(0, request.timeout_ms),
         deadlines=ctx.broker.produce_deadlines,
-        on_buffer_free=lease.release,
+        on_buffer_free=buffer.release,
         on_produced=on_produced,
     )
 
@@ -109,15 +109,15 @@ def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck
     if partition is None:
         on_decided(refused or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
-    lease = ctx.records_lease
-    lease.retain()
+    buffer = ctx.buffer
+    buffer.retain()
     produce_one(
         partition,
         records,
         acks=acks,
         timeout_ms=max(0, request.timeout_ms),
         deadlines=ctx.kafka_connection.gateway.broker.produce_deadlines,
-        on_buffer_free=lease.release,
+        on_buffer_free=buffer.release,
         on_decided=on_decided,
     )
 

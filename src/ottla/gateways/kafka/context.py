@@ -27,7 +27,7 @@ class RequestContext:
     and not answer closes the connection too.
     """
 
-    __slots__ = ("_slot", "api_version", "client_id", "correlation_id", "kafka_connection", "records_lease")
+    __slots__ = ("_slot", "api_version", "buffer", "client_id", "correlation_id", "kafka_connection")
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class RequestContext:
         api_version: int,
         correlation_id: int,
         client_id: str | None,
-        records_lease: ReceiveBuffer,
+        buffer: ReceiveBuffer,
     ) -> None:
         self.kafka_connection = kafka_connection
         self._slot = slot
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.records_lease = records_lease
+        self.buffer = buffer
         """The buffer the request lies in. Retain it to keep records beyond the handler's return, then release it."""
 
     @property
