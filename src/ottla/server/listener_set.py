@@ -24,7 +24,9 @@ class ListenerSet:
         self._make = make
         self._tasks = tasks
         self._open = {endpoint: make(endpoint) for endpoint in endpoints}
+        self._closing: set[asyncio.Task[None]] = set()
         self._is_started = False
+        self._is_closed = False
 
     @property
     def addresses(self) -> dict[str, Address]:
@@ -50,18 +52,9 @@ class ListenerSet:
         wanted = {endpoint.listener: endpoint for endpoint in endpoints}
         kept: dict[Endpoint, KafkaListener] = {}
         for endpoint in wanted.values():
-            listener = self._open.get(endpoint)
-            if listener is None:
-                listener = self._make(endpoint)
-                try:
-                    await listener.bind()
-                    if self._is_started:
-                        await listener.start()
-                except OSError as error:
-                    logger.error("the listener %s is not opened: %s", endpoint, error)
-                    await listener.close()
-                    continue
-            kept[endpoint] = listener
+            listener = self._open.get(endpoint) or await self._opened(endpoint)
+            if listener is not None:
+                kept[endpoint] = listener
         opened = {endpoint.listener for endpoint in kept}
         for endpoint, listener in self._open.items():
             if endpoint in kept:
@@ -69,9 +62,34 @@ class ListenerSet:
             if endpoint.listener in wanted and endpoint.listener not in opened:
                 kept[endpoint] = listener
             else:
-                self._tasks.spawn(listener.close(drain_ms), f"closing {endpoint}")
+                closing = self._tasks.spawn(listener.close(drain_ms), f"closing {endpoint}")
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
         self._open = kept
 
+    async def _opened(self, endpoint: Endpoint) -> KafkaListener | None:
+        listener = self._make(endpoint)
+        try:
+            await listener.bind()
+            if self._is_started:
+                await listener.start()
+        except OSError as error:
+            logger.error("the listener %s is not opened: %s", endpoint, error)
+            await listener.close(0)
+            return None
+        if self._is_closed:  # meanwhile
+            await listener.close(0)
+            return None
+        return listener
+
     async def close(self, drain_ms: int) -> None:
-        """Accept no more, and close all connections once they have their answers, at the latest after `drain_ms`."""
-        await asyncio.gather(*(listener.close(drain_ms) for listener in self._open.values()))
+        """Accept no more, and close all connections once they have their answers, at the latest after `drain_ms`.
+
+        All are closed, whichever cannot be; raises the first error at the end.
+        """
+        self._is_closed = True
+        closing = (listener.close(drain_ms) for listener in self._open.values())
+        results = await asyncio.gather(*closing, *self._closing, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result

@@ -25,7 +25,7 @@ _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (addresses nobody can c
 
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
+class ListenerEndpoints:
     """What to open, in the order of the setting, and what to advertise, by the name of the listener."""
 
     opened: tuple[Endpoint, ...]
@@ -34,7 +34,7 @@ class Listeners:
     """Those of the controllers."""
 
 
-def listeners_of(values: Mapping[str, SettingValue]) -> Listeners:
+def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
     """The listeners of a broker's settings, checked. Raises InvalidSettingError, which names what does not fit."""
     controllers = {name.upper() for name in _items(values["controller.listener.names"])}
     endpoints = _endpoints("listeners", values)
@@ -59,7 +59,7 @@ def listeners_of(values: Mapping[str, SettingValue]) -> Listeners:
         raise InvalidSettingError(
             f"inter.broker.listener.name={shortened(str(between_brokers))!r} is none of listeners: {', '.join(names)}"
         )
-    return Listeners(
+    return ListenerEndpoints(
         opened, MappingProxyType(advertised), tuple(each for each in endpoints if each.listener in controllers)
     )
 
