@@ -20,7 +20,7 @@ from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
-from ottla.groups.offset_sweep import OffsetSweep
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX, OffsetSweep
 from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
 from ottla.groups.step import JoinTimer, OffsetExpiryTimer, OffsetSweepTimer, SessionTimer, Step, SyncTimer
@@ -36,7 +36,7 @@ class GroupShard:
     group back from it, and once it is live the group already is what its picture shows.
     """
 
-    __slots__ = ("_config", "_deleted_topics", "_groups", "_is_loading", "_offsets", "_sweep")
+    __slots__ = ("_config", "_deleted_topics", "_groups", "_is_loading", "_offsets", "_sweep", "_to_expire")
 
     def __init__(self, config: GroupConfig, deleted_topics: DeletedTopics) -> None:
         self._config = config
@@ -45,6 +45,8 @@ class GroupShard:
         self._offsets = OffsetStore()
         self._sweep = OffsetSweep(self._offsets, deleted_topics)
         self._is_loading = True
+        self._to_expire: Iterator[ClassicGroup] | None = None
+        """The groups whose offsets are still to be looked at, while that is going on."""
 
     @property
     def group_count(self) -> int:
@@ -273,10 +275,21 @@ class GroupShard:
         return len(self._groups) < group_config.GROUPS_PER_SHARD_MAX
 
     def _expire_offsets(self, step: Step) -> None:
-        for group in tuple(self._groups.values()):
+        """Look through all groups, a slice in a turn of the loop; what one group has is one piece of work."""
+        if self._to_expire is None:
+            self._to_expire = iter(tuple(self._groups.values()))
+        looked_at = 0
+        for group in self._to_expire:
+            if self._groups.get(group.group_id) is not group:
+                continue
+            looked_at += 1 + self._offsets.count(group.group_id)
             nothing_left = offsets.expire_offsets(step, group, self._offsets)
             if nothing_left and group.state is GroupState.EMPTY and not group.members.pending:
                 step.outcome.write(GroupRecord(group.group_id, None))
+            if looked_at >= SLICE_OFFSETS_MAX:
+                step.outcome.set_timer(OffsetExpiryTimer(), SLICE_INTERVAL_MS)
+                return
+        self._to_expire = None
         step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
 
     def _forget_if_blank(self, group: ClassicGroup) -> None:

@@ -33,6 +33,10 @@ class OffsetStore:
         """Whether a group has offsets."""
         return group_id in self._by_group
 
+    def count(self, group_id: str) -> int:
+        """How many offsets a group has."""
+        return sum(map(len, self._by_group.get(group_id, _NO_TOPICS).values()))
+
     def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         """The offset of a group in a partition, or None."""
         topic, index = partition

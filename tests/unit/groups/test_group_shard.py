@@ -12,6 +12,7 @@ from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
 from ottla.groups.members import MemberProtocol
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.groups.requests import CommitOffsets, Committer, Join, OffsetToCommit, Sync, TopicOffsetsToCommit
 from ottla.groups.step import JoinTimer, OffsetExpiryTimer, SessionTimer
@@ -188,6 +189,24 @@ def test_an_offset_with_a_retention_of_its_own_goes_when_that_is_over():
     harness.apply(harness.shard.handle_timer(6_000, OffsetExpiryTimer()))
     assert harness.shard.offset_count == 0
     assert harness.shard.group_count == 0
+
+
+def test_offsets_of_many_groups_expire_in_slices():
+    harness = Harness()
+    for number in range(SLICE_OFFSETS_MAX):
+        committer = Committer(f"g{number}", retention_ms=1)
+        commit = CommitOffsets(committer, orders(OffsetToCommit(0, 1), OffsetToCommit(1, 1), OffsetToCommit(2, 1)))
+        harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
+    slices = 0
+    delay_ms: int | None = SLICE_INTERVAL_MS
+    while delay_ms == SLICE_INTERVAL_MS:
+        left = harness.shard.offset_count
+        harness.apply(harness.shard.handle_timer(10, OffsetExpiryTimer()))
+        assert left - SLICE_OFFSETS_MAX <= harness.shard.offset_count
+        delay_ms = harness.outcomes[-1].timers[OffsetExpiryTimer()]
+        slices += 1
+    assert (harness.shard.offset_count, harness.shard.group_count, slices) == (0, 0, 4)
+    assert delay_ms == GroupConfig().offsets_retention_check_interval_ms
 
 
 def test_an_empty_group_that_somebody_is_about_to_join_is_not_expired():
