@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
@@ -16,11 +15,11 @@ from ottla.broker.topics import TopicService
 from ottla.gateways.kafka.api import Api
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.principal import ANONYMOUS
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.settings.broker_settings import BrokerSettings
+from tests.unit.gateways.answered import AnsweredContext, Peer, gateway_of
 from tests.unit.metadata.metadata_broker import MetadataBroker
 
 
@@ -30,7 +29,6 @@ class AdminDoor:
     def __init__(
         self, directory: Path, settings: dict[str, str] | None = None, authorizer: Authorizer = ALLOW_ALL
     ) -> None:
-        self.refusals: list[tuple[Any, ...]] = []
         self.settings = BrokerSettings(settings or {})
         self.config = BrokerConfig.from_settings(self.settings)
         self.tasks = Tasks()
@@ -60,16 +58,7 @@ class AdminDoor:
         """Send a request in a version, the newest unless told; the answer as the client decodes it."""
         version = api.max_version if version is None else version
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        ctx: Any = SimpleNamespace(
-            api_version=version,
-            broker=self,
-            principal=ANONYMOUS,
-            connection=SimpleNamespace(
-                local=self.reached_at, listener_name="PLAINTEXT", peer=Address("127.0.0.1", 50000)
-            ),
-            respond=answered.set_result,
-            note_refusal=lambda *refusal: self.refusals.append(refusal),
-        )
+        ctx = AnsweredContext(gateway_of(self), version, answered.set_result, Peer(self.reached_at))
         result = api.handle(ctx, type(request).decode(version, request.encode(version)))
         if asyncio.iscoroutine(result):
             result = await result

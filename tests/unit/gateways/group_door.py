@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
@@ -16,13 +15,13 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.principal import ANONYMOUS
-from ottla.network.address import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.timer import ManualTimer
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import ManualEnvironment, until
 from tests.unit.gateways.admin_door import AdminDoor
+from tests.unit.gateways.answered import AnsweredContext, Peer, gateway_of
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 
@@ -65,14 +64,7 @@ class GroupDoor(AdminDoor):
         def respond(response: Any) -> None:
             answered.set_result(type(response).decode(version, response.encode(version)))
 
-        ctx: Any = SimpleNamespace(
-            principal=ANONYMOUS,
-            api_version=version,
-            client_id="client",
-            broker=self,
-            connection=SimpleNamespace(local=self.reached_at, peer=Address("10.0.0.1", 50000)),
-            respond=respond,
-        )
+        ctx = AnsweredContext(gateway_of(self), version, respond, Peer(self.reached_at, "10.0.0.1"))
         result = api.handle(ctx, type(request).decode(version, request.encode(version)))
         if asyncio.iscoroutine(result):
             self.tasks.spawn(_answer(result, respond), "handler")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.access import ALLOW_ALL
@@ -15,7 +14,6 @@ from ottla.broker.record_deletion import RecordDeletion
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
-from ottla.model.principal import ANONYMOUS
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
@@ -30,6 +28,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
+from tests.unit.gateways.answered import NOTHING, AnsweredContext, gateway_of
 
 TIMESTAMP = 1_000
 
@@ -44,7 +43,7 @@ class LogDoor:
         self.clock = SystemClock()
         self.rng = SeededRng(0)
         self.moved: list[Partition] = []
-        self.gateway = SimpleNamespace(looked_up_count=0, looked_up_max=100)
+        self.gateway = gateway_of(self)
         self.failures: list[Exception] = []
 
     async def open(self) -> LogDoor:
@@ -109,30 +108,13 @@ class LogDoor:
         response, _ = self.begin_fetch(api, request, version, answers)
         return response or answers[0]
 
-    def begin_fetch(self, api: Api, request: Any, version: int, answers: list[Any]) -> tuple[Any, SimpleNamespace]:
+    def begin_fetch(self, api: Api, request: Any, version: int, answers: list[Any]) -> tuple[Any, AnsweredContext]:
         """What the handler returns and the context it was given; `answers` gets the answer, at once or later."""
-        ctx = self._context(version)
-        ctx.respond_parts = answers.append
+        ctx = self._context(version, answers.append)
         return api.handle(ctx, type(request).decode(version, request.encode(version))), ctx
 
-    def _go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        async def run() -> None:
-            try:
-                await coroutine
-            except Exception as error:
-                self.failures.append(error)
-
-        self.tasks.spawn(run(), "fetch")
-
-    def _context(self, version: int) -> Any:
+    def _context(self, version: int, on_answer: Callable[[Any], None] = NOTHING) -> AnsweredContext:
         self.gateway.fetch_sessions = self.fetch_sessions
-        return SimpleNamespace(
-            principal=ANONYMOUS,
-            api_version=version,
-            broker=self,
-            kafka_connection=SimpleNamespace(gateway=self.gateway, waiting_fetches=set()),
-            connection=SimpleNamespace(is_closed=False),
-            fail=self.failures.append,
-            note_refusal=lambda *_refusal: None,
-            go_on=self._go_on,
-        )
+        ctx = AnsweredContext(self.gateway, version, on_answer)
+        ctx.failures = self.failures
+        return ctx

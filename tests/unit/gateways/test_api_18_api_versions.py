@@ -1,19 +1,14 @@
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from ottla.gateways.kafka.api_18_api_versions import API
 from ottla.gateways.kafka.apis import APIS
-from ottla.gateways.kafka.gateway import KafkaGateway
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.unit.gateways.answered import NOTHING, AnsweredContext, gateway_of
 
 
 def ask(version, name="client", software_version="1.0"):
-    nothing: Any = None
-    gateway = KafkaGateway(nothing, APIS, nothing)
-    ctx: Any = SimpleNamespace(api_version=version, kafka_connection=SimpleNamespace(gateway=gateway))
+    ctx = AnsweredContext(gateway_of(NOTHING), version, NOTHING)
     response = API.handle(ctx, ApiVersionsRequest(name, software_version))
     return ApiVersionsResponse.decode(version, response.encode(version))
 
