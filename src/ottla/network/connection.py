@@ -38,6 +38,10 @@ _LOST = frozenset(
 )
 """How the operating system says that the peer or the way to it is gone, which is no news."""
 
+_DISCARD_BYTES = 64 * 1024
+_DISCARDS_MAX = 64
+"""How often bytes are taken to be discarded: more than a client of the usual limits has on its way."""
+
 
 class Connection:
     """A client's connection. Belongs to the event loop."""
@@ -159,6 +163,7 @@ class Connection:
             return
         if not self._watch.is_writing:
             self._write()
+        self._discard_input()
         self.close(reason)
 
     def close(self, reason: str = "") -> None:
@@ -193,7 +198,22 @@ class Connection:
 
     def _end_if_done(self) -> None:
         if self.state in ENDING and not self._responses.answers and not self._output.parts:
+            self._discard_input()
             self.close()
+
+    def _discard_input(self) -> None:
+        """Take from the socket what will not be served.
+
+        To close a socket that holds unread bytes resets the connection, and a client that hears of the reset may drop
+        the answers it has received and not looked at.
+        """
+        window = memoryview(bytearray(_DISCARD_BYTES))
+        try:
+            for _ in range(_DISCARDS_MAX):
+                if not self._transport.recv_into(window):
+                    return
+        except OSError:  # nothing more, or the way is lost already
+            return
 
     def _move(self, event: Event) -> None:
         self.state = next_state(self.state, event)
@@ -405,9 +425,14 @@ class Connection:
     # Time.
 
     def _is_peers_turn(self) -> bool:
-        """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk."""
+        """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk.
+
+        A peer that has finished may be gone for good: an answer it waits for longer than the idle time is not awaited.
+        """
         if self._output.parts:
             return not self._output.is_waiting_for_disk
+        if self.state is State.HALF_CLOSED:
+            return True
         return self.state is State.OPEN and not self._responses.answers
 
     def _on_idle(self) -> None:

@@ -17,6 +17,7 @@ from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.runtime.purgatory import DelayedOperation
 from ottla.runtime.tasks import Tasks
 from tests.unit.network.peers import until
 
@@ -264,6 +265,34 @@ async def test_of_those_held_back_each_task_holds_back_the_next_and_all_are_answ
     assert done == ["create", "list"] * 3
     assert all(slot.frame for slot in slots)
     assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+
+
+class Waiting(DelayedOperation):
+    """A fetch that waits for records."""
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: RequestContext) -> None:
+        super().__init__()
+        self._ctx = ctx
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_complete(self) -> None:
+        self._ctx.kafka_connection.waiting_fetches.discard(self)
+        self._ctx.respond(ListGroupsResponse())
+
+
+async def test_a_client_that_sends_nothing_more_is_answered_without_waiting_for_records() -> None:
+    def handle(ctx: RequestContext, _request: ListGroupsRequest) -> None:
+        ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
+
+    door = Door(Api(ApiKey.LIST_GROUPS, 0, 5, handle))
+    slots = [door.send(ListGroupsRequest(), 5) for _ in range(3)]
+    assert not any(slot.frame for slot in slots)
+    door.connection.on_end_of_input()
+    assert all(slot.frame for slot in slots)
 
 
 async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:

@@ -619,6 +619,42 @@ async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
         assert caplog.text == ""
 
 
+async def without_reset(peer: Peer) -> bytes:
+    """What comes until the other side closes, which it does in order."""
+    data = bytearray()
+    async with asyncio.timeout(20):
+        while piece := await peer.loop.sock_recv(peer.sock, 1 << 20):
+            data += piece
+    return bytes(data)
+
+
+async def test_a_connection_that_drains_ends_in_order_whatever_is_still_on_its_way_to_it():
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        sending = asyncio.ensure_future(peer.send(framed(bytes(1_000)) * 300))
+        await until(lambda: len(handler.requests) == 2 and sending.done())
+        closing = asyncio.ensure_future(door.listener.close(drain_ms=1_000))
+        await turns()
+        handler.answer(0, b"first")
+        handler.answer(1, b"second")
+        await closing
+        assert await without_reset(peer) == framed(b"first") + framed(b"second")
+
+
+async def test_a_request_that_fails_ends_the_connection_in_order_behind_the_answers_before_it():
+    class Failing(Echo):
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+            if frame == b"bad":
+                raise InvalidInputError("bad")
+            super().on_frame(frame, buffer, slot)
+
+    async with opened(Failing) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"good") + framed(b"bad") + framed(bytes(1_000)) * 300)
+        assert await without_reset(peer) == framed(b"good")
+
+
 # Time.
 
 

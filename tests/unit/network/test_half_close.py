@@ -133,6 +133,22 @@ async def test_one_that_does_not_read_its_last_answers_is_closed_after_the_idle_
         assert connection.is_closed
 
 
+async def test_one_that_may_be_gone_is_not_kept_longer_than_the_idle_time():
+    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"join"))
+        await until(lambda: handler.requests)
+        door.timer.advance(5_000)
+        assert not handler.closed, "its request is being handled"
+        peer.finish()
+        await until(lambda: handler.ended)
+        door.timer.advance(999)
+        assert not handler.closed
+        door.timer.advance(1_000)
+        assert handler.closed
+
+
 async def test_the_end_is_noticed_once():
     """A socket at its end stays readable."""
     async with opened(Collect) as door:
