@@ -70,7 +70,7 @@ KERNEL := $(wildcard rust/src/*.rs rust/src/*/*.rs) rust/Cargo.toml
 
 $(STAMP)/kernel: $(STAMP)/tools $(KERNEL) rust/Cargo.lock
 	@echo "building the kernel (one to two minutes the first time)"
-	@PIP_CONSTRAINT=requirements.lock $(BIN)/maturin develop --release --locked --quiet
+	@PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
 $(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
