@@ -311,7 +311,10 @@ class Log:
     async def _search(
         self, search: Callable[[LookupRange], FoundTimestamp | None], end_offset: Callable[[], int] | None
     ) -> FoundTimestamp | None:
-        """Search in a thread, again when what was searched was replaced or went away with what it was to find."""
+        """Search in a thread, again when what was searched was replaced or went away with what it was to find.
+
+        A log that is being truncated is not searched again and again until that is over.
+        """
         while True:
             if self._is_deleted:
                 raise self._deleted()
@@ -327,6 +330,8 @@ class Log:
                 raise self._unreadable(failure) from failure
             if found is not None or not searched.lost_segments:
                 return found
+            if self._closed:
+                raise self._in_change()
 
     def _lookup_range(self, end_offset: int) -> LookupRange:
         segments = tuple(zip(self._segments, self._segments.written_sizes(), strict=True))
@@ -335,9 +340,14 @@ class Log:
     def _unreadable(self, error: OSError | InvalidInputError) -> ApiError:
         if self._is_deleted:
             return self._deleted()
+        if self._segments.newest.is_gone:
+            return self._in_change()
         is_corrupt = isinstance(error, InvalidInputError)
         code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.KAFKA_STORAGE_ERROR
         return ApiError(code, f"{self.topic_partition}: {error}")
+
+    def _in_change(self) -> ApiError:
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is being truncated")
 
     def _deleted(self) -> ApiError:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} is deleted")

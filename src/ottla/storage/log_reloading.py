@@ -27,13 +27,20 @@ class LogReloader:
         self._locks = locks
 
     async def truncate(self, log: Log, offset: int) -> None:
-        """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
+        """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError.
+
+        After an error the log cannot be read or written, until a `resume` of the directory loads it again.
+        """
         async with self._locks.hold([log.topic_partition]):
             if offset >= log.log_end_offset or not self._catalogue.holds(log):
                 return
             await log.abandon()
             await self._checkpoints.lower_recovery_point(log.topic_partition, offset)
-            found = await self._resources.in_thread(self._cut, log, offset, self._catalogue.loader(log))
+            try:
+                found = await self._resources.in_thread(self._cut, log, offset, self._catalogue.loader(log))
+            except OSError as error:
+                self._resources.writer.fail("write", error)
+                raise
             log.reopen(found.state)
 
     async def reload(self, log: Log) -> None:

@@ -1,6 +1,7 @@
 """Readers in threads while the files they read are deleted, replaced, or given to another log of the same name."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.runtime.disk import OsDisk, StrPath
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import NOW_MS, ORDERS, OpenDirectory, batch, bytes_of, opened
@@ -123,6 +125,35 @@ async def test_a_look_up_beside_a_truncation_sees_the_log_after_it(tmp_path: Pat
             await directory.append_all(log, [batch(2, timestamp=NOW_MS + 7, value=b"y" * 60)])
             gate.release()
             assert await task == (NOW_MS + 7, 4, 0)
+
+
+async def test_a_log_that_could_not_be_truncated_says_so_until_it_is_loaded_again(tmp_path: Path):
+    disk = FullDisk()
+    async with opened(tmp_path, disk=disk) as directory:
+        log = await filled(directory, [(NOW_MS + index, b"x" * 50) for index in range(9)])
+        disk.is_full = True
+        with pytest.raises(OSError, match="full"):
+            await directory.manager.truncate_log(log, 4)
+        for attempt in (log.offset_for_timestamp(NOW_MS), log.max_timestamp_offset(), read_all(log)):
+            with pytest.raises(ApiError) as caught:
+                await attempt
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        disk.is_full = False
+        await directory.manager.resume()
+        await directory.manager.truncate_log(log, 4)
+        assert await log.max_timestamp_offset() == (NOW_MS + 1, 2, 0)
+
+
+class FullDisk(OsDisk):
+    """Has no room for anything while it is full."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def truncate(self, path: StrPath, size: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "full", str(path))
+        super().truncate(path, size)
 
 
 async def test_a_damaged_batch_is_said_to_whoever_looks_it_up(tmp_path: Path):
