@@ -63,6 +63,8 @@ class LogCatalogue:
         self._undeleted: dict[str, TopicPartition] = {}
         """The directories of logs that were deleted and could not be renamed."""
         self._unsynced: set[str] = set()
+        self.leftovers: list[str] = []
+        """The directories of deleted logs that were there at the start."""
         self.is_closed = False
 
     def find(self, topic_partition: TopicPartition) -> Log | None:
@@ -225,14 +227,14 @@ class LogCatalogue:
         return renamed
 
     def _log_directories(self) -> list[tuple[str, TopicPartition]]:
-        """The directories of logs; what waited to be removed is."""
+        """The directories of logs, and in `leftovers` what waited to be removed."""
         disk = self._resources.disk
         found = []
         for name in disk.list_dir(self._directory.path):
             path = f"{self._directory.path}/{name}"
             topic_partition = parse_log_directory_name(name)
             if is_deleted_directory_name(name):
-                disk.remove_tree(path)
+                self.leftovers.append(path)
             elif topic_partition is not None and disk.is_dir(path):
                 found.append((path, topic_partition))
         return found

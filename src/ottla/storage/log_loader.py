@@ -38,6 +38,8 @@ from ottla.storage.producer_replay import ProducerReplay
 from ottla.storage.segment_tail import SegmentTail, read_tail
 from ottla.storage.time_index import TimeIndex
 
+_INDEX_SUFFIXES: Final = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
+
 logger: Final = logging.getLogger(__name__)
 
 
@@ -172,9 +174,14 @@ class LogLoader:
         )
 
     def _remove_leftovers(self) -> None:
-        for name in [name for name in self._sizes if name.endswith(DELETED_SUFFIX)]:
+        """Remove what waited to be, and the indexes of a segment whose deletion was cut short after its first file."""
+        for name in [name for name in self._sizes if name.endswith(DELETED_SUFFIX) or self._is_orphan(name)]:
             self._disk.remove(f"{self.directory}/{name}")
             del self._sizes[name]
+
+    def _is_orphan(self, name: str) -> bool:
+        parsed = parse_offset_file_name(name) if name.endswith(_INDEX_SUFFIXES) else None
+        return parsed is not None and offset_file_name(parsed[0], LOG_SUFFIX) not in self._sizes
 
     def _read_epochs(self) -> bool:
         """Read the leader epochs; False if they must be found again in the batches."""

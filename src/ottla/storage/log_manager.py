@@ -77,7 +77,7 @@ class LogManager:
         self._resources = resources = LogResources(
             disk, self._writer, files, indexes, tasks.in_thread, ProducerRoom(producers_max), rng or SystemRng()
         )
-        removal = SegmentRemoval(resources, timer, tasks)
+        self._removal = removal = SegmentRemoval(resources, timer, tasks)
         self._checkpoints = LogCheckpoints(self._directory, resources, self._locks)
         self._catalogue = LogCatalogue(self._directory, resources, self._checkpoints, removal, self._locks, clock)
         self._retention = LogRetention(self._catalogue, resources, removal, self._locks, clock)
@@ -134,8 +134,10 @@ class LogManager:
         return LoadReport(len(loaded), self._directory.was_clean, scanned_bytes, cuts, took_ms, damaged)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the event loop drive the writes from now on."""
+        """Let the event loop drive the writes from now on, and remove what was left of deleted logs beside it."""
         self._writer.attach(loop)
+        if self._catalogue.leftovers:
+            self._removal.remove_trees_later(self._catalogue.leftovers, 0)
 
     async def identify(self, cluster_id: str, node_id: int) -> None:
         """See that the directory is this node's, or make it so. Raises DirectoryError, OSError."""

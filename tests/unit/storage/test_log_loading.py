@@ -1,5 +1,6 @@
 """What a start reads of the logs: next to nothing, whatever they hold."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ottla.runtime.disk import StrPath
 from ottla.storage import log_catalogue
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_checkpoint import format_checkpoint
-from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, opened
+from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kill, files_of, names_in, opened
 from tests.unit.storage.watched_disk import SyncedFiles, WatchedDisk
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300)
@@ -73,6 +74,17 @@ async def test_a_newest_segment_without_an_index_can_be_loaded(tmp_path: Path, s
         log = await directory.log(CONFIG)
         assert log.log_end_offset == BATCHES
         assert log.read(BATCHES - 1, 1, max_offset=BATCHES).total_bytes > 0
+
+
+async def test_what_a_deletion_that_was_cut_short_left_of_a_segment_goes_at_the_next_start(tmp_path: Path):
+    path = await written(tmp_path, is_killed=True)
+    segments = files_of(path / "orders-0", ".log")
+    await asyncio.to_thread(segments[0].rename, f"{segments[0]}.deleted")
+    async with opened(path) as directory:
+        log = await directory.log()
+        assert log.log_start_offset == int(segments[1].stem)
+        assert names_in(path / "orders-0", f"{segments[0].stem}.*") == []
+        assert len(names_in(path / "orders-0", f"{segments[1].stem}.*index")) == 2
 
 
 async def test_indexes_made_again_are_durable_before_the_directory_counts_as_clean(tmp_path: Path):

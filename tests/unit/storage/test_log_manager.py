@@ -171,6 +171,7 @@ async def test_what_waits_to_be_removed_at_a_stop_goes_at_the_next_start(tmp_pat
         assert [log.topic_partition for log in directory.manager.logs()] == [TopicPartition("orders", 1)]
         assert names_in(tmp_path / "orders-1") == []
         assert not (tmp_path / "orders-0").exists()
+        await directory.pass_time(0)
         assert names_in(tmp_path, "*-delete") == []
 
 
