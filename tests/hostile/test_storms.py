@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ottla.native import build_batch
+from ottla.network.config import NetworkConfig
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.server.memory_figure import memory_figure, total
 from ottla.server.open_files import OpenFileShares
-from ottla.server.sections import network_config
 from ottla.server.server import FETCH_WATCHES_MAX
 from ottla.settings.broker_settings import BrokerSettings
 from tests.broker_process import BrokerProcess
@@ -60,7 +60,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def figure_mib() -> float:
     settings = BrokerSettings(SETTINGS)
     shares = OpenFileShares.of(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    return total(memory_figure(settings, network_config(settings, shares.connections), FETCH_WATCHES_MAX)) / MIB
+    return (
+        total(memory_figure(settings, NetworkConfig.from_settings(settings, shares.connections), FETCH_WATCHES_MAX))
+        / MIB
+    )
 
 
 def many(port: int, count: int, stack: contextlib.ExitStack, receive_buffer_bytes: int = 0) -> list[RawPeer]:

@@ -1,9 +1,15 @@
 """The settings of a listener and its connections."""
 
+import logging
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Self
 
 from ottla.model.lazy_dataclass import dataclass
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.connection_overrides import parse_connection_overrides
+
+logger = logging.getLogger(__name__)
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -80,6 +86,36 @@ class NetworkConfig:
                 raise ValueError(f"{name} must be at least 1, or -1, not {getattr(self, name)}")
         if self.queued_max_request_bytes < 4 * MIB:
             raise ValueError(f"queued_max_request_bytes must be at least 4 MiB, not {self.queued_max_request_bytes}")
+
+    @classmethod
+    def from_settings(cls, settings: BrokerSettings, connections_max: int) -> Self:
+        """The section of a broker's settings.
+
+        There are never more than `connections_max` connections, as many as the limit on open files leaves for them.
+        """
+        config = cls(
+            socket_request_max_bytes=settings.integer("socket.request.max.bytes"),
+            queued_max_request_bytes=settings.integer("queued.max.request.bytes"),
+            connections_max_idle_ms=settings.integer("connections.max.idle.ms"),
+            max_connections=settings.integer("max.connections"),
+            max_connections_per_ip=settings.integer("max.connections.per.ip"),
+            max_connections_per_ip_overrides=parse_connection_overrides(
+                settings.text("max.connections.per.ip.overrides") or ""
+            ),
+            socket_send_buffer_bytes=settings.integer("socket.send.buffer.bytes"),
+            socket_receive_buffer_bytes=settings.integer("socket.receive.buffer.bytes"),
+            socket_listen_backlog_size=settings.integer("socket.listen.backlog.size"),
+        )
+        if config.max_connections <= connections_max:
+            return config
+        if settings.is_set("max.connections"):
+            logger.warning(
+                "max.connections is %d, but the limit on open files (ulimit -n) leaves %d beside the data files; "
+                "that many are accepted",
+                config.max_connections,
+                connections_max,
+            )
+        return replace(config, max_connections=connections_max)
 
     @property
     def out_bytes_hard_max(self) -> int:

@@ -9,9 +9,9 @@ import logging
 from ottla.broker.configs import ConfigService
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import ConfigResourceType, MetadataImage
+from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.server.listener_set import ListenerSet
-from ottla.server.sections import network_config
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class DynamicBrokerConfig:
         settings = self._configs.broker_settings(image)
         for warning in settings.warnings:
             logger.warning("%s", warning)
-        config = network_config(settings, self._connections_max)
+        config = NetworkConfig.from_settings(settings, self._connections_max)
         self._quotas.max_connections = config.max_connections
         self._quotas.max_connections_per_ip = config.max_connections_per_ip
         self._quotas.per_ip_overrides = config.max_connections_per_ip_overrides

@@ -3,12 +3,12 @@
 from typing import Protocol
 
 from ottla.network.address import Address
+from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import HandlerFactory, Listener
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.cork import Cork
 from ottla.server.doors import Doors
-from ottla.server.sections import network_config
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import Endpoint
 
@@ -54,7 +54,7 @@ class SocketListeners:
 
     def __init__(self, settings: BrokerSettings, doors: Doors, cork: Cork, connections_max: int) -> None:
         """`cork` is told of each run of requests."""
-        self._config = config = network_config(settings, connections_max)
+        self._config = config = NetworkConfig.from_settings(settings, connections_max)
         self._doors = doors
         self._cork = cork
         self._memory = RequestMemory(

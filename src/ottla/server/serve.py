@@ -11,6 +11,7 @@ import ottla
 from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.native import LogIo
 from ottla.network.address import Address
+from ottla.network.config import NetworkConfig
 from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
@@ -22,7 +23,6 @@ from ottla.server.listeners import SocketListeners
 from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
-from ottla.server.sections import network_config
 from ottla.server.server import FETCH_WATCHES_MAX, Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import PLAINTEXT, Endpoint
@@ -51,7 +51,7 @@ def check(options: ServeOptions) -> list[str]:
     """
     settings = BrokerSettings(_settings_of(options))
     shares = OpenFileShares.of(raise_open_files_limit())
-    config = network_config(settings, shares.connections)
+    config = NetworkConfig.from_settings(settings, shares.connections)
     return [
         *settings.warnings,
         "the settings are good; memory, if everybody means harm:",

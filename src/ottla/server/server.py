@@ -22,6 +22,7 @@ from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.group_config import GroupConfig
 from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
@@ -45,7 +46,6 @@ from ottla.server.listener_set import ListenerSet
 from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
-from ottla.server.sections import group_config
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
@@ -83,7 +83,8 @@ class Server:
         authorizer = ALLOW_ALL
         self._configs = ConfigService(self._controller, settings, authorizer)
         self._groups = GroupCoordinator(
-            group_config(settings), Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
+            GroupConfig.from_settings(settings),
+            Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon),
         )
         self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))
         self._keeper = PartitionKeeper(

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from ottla.network.config import NetworkConfig
 from ottla.server.memory_figure import CONNECTION_BYTES, MIB, lines, memory_figure, total
-from ottla.server.sections import network_config
 from ottla.settings.broker_settings import BrokerSettings
 
 
 def figure(connections_max: int = 1_000, **given: Any) -> int:
     settings = BrokerSettings({name.replace("_", "."): value for name, value in given.items()})
-    return total(memory_figure(settings, network_config(settings, connections_max), 1_000))
+    return total(memory_figure(settings, NetworkConfig.from_settings(settings, connections_max), 1_000))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_each_setting_moves_the_figure_by_what_it_allows(name: str, value: str, 
 
 def test_the_figure_is_told_part_by_part():
     settings = BrokerSettings()
-    parts = memory_figure(settings, network_config(settings, 1_000), 1_000)
+    parts = memory_figure(settings, NetworkConfig.from_settings(settings, 1_000), 1_000)
     told = list(lines(parts))
     assert len(told) == len(parts) + 1
     assert any("max.connections=1000" in line for line in told)

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from ottla.network.config import NetworkConfig
 from ottla.server.open_files import CONNECTIONS_MAX, OpenFileShares
-from ottla.server.sections import network_config
 from ottla.settings.broker_settings import BrokerSettings
 
 
@@ -27,17 +27,17 @@ def test_without_a_limit_on_files_there_is_one_on_connections(limit: int):
 
 
 def test_connections_that_were_not_set_follow_the_limit(caplog: pytest.LogCaptureFixture):
-    assert network_config(BrokerSettings(), 512).max_connections == 512
+    assert NetworkConfig.from_settings(BrokerSettings(), 512).max_connections == 512
     assert not caplog.records
 
 
 def test_fewer_connections_may_be_set():
-    assert network_config(BrokerSettings({"max.connections": "100"}), 512).max_connections == 100
+    assert NetworkConfig.from_settings(BrokerSettings({"max.connections": "100"}), 512).max_connections == 100
 
 
 def test_more_connections_than_there_is_room_for_are_not_accepted(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
-        config = network_config(BrokerSettings({"max.connections": "5000"}), 512)
+        config = NetworkConfig.from_settings(BrokerSettings({"max.connections": "5000"}), 512)
     assert config.max_connections == 512
     assert "max.connections is 5000" in caplog.text
     assert "ulimit -n" in caplog.text

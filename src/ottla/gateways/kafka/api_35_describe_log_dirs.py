@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35), versions 1 to 5 (KIP-113).
 
-2 flexible; 3 an error of the whole answer; 4 size and room of the file system (KIP-827); 5 cordoned directories
-(KIP-1066), of which there are none.
+2 flexible; 3 an error of the whole answer; 4 total and usable bytes of the file system (KIP-827); 5 cordoned
+directories (KIP-1066), of which there are none.
 """
 
 from dataclasses import replace

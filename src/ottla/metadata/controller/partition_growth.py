@@ -45,7 +45,7 @@ def decide_partition_growth(
             added_count = request.total_count - len(topic.partitions)
             limits.require_request_size(planned_count + added_count)
             replicas = _replicas(image, topic, request, added_count, rng)
-            limits.require_room(image, replicas, planned)
+            limits.require_capacity(image, replicas, planned)
         except ApiError as error:
             outcomes[request.topic] = error
             continue

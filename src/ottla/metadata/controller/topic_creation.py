@@ -136,7 +136,7 @@ def _new_topic(
 ) -> tuple[TopicRecord, dict[str, str]]:
     configs = validated_topic_config(topic.configs)
     replicas = _assigned(image, topic) if topic.assignments else _placed(image, topic, limits, rng)
-    limits.require_room(image, replicas, planned)
+    limits.require_capacity(image, replicas, planned)
     return TopicRecord(topic.name, rng.uuid(), tuple(map(new_partition, replicas))), configs
 
 

@@ -41,8 +41,8 @@ class TopicLimits:
                 f"(partitions.per.request.max), this one asks for {partition_count}",
             )
 
-    def require_room(self, image: MetadataImage, replicas: list[tuple[int, ...]], planned: dict[int, int]) -> None:
-        """Refuse partitions that some broker has no room for, and count them in `planned` otherwise.
+    def require_capacity(self, image: MetadataImage, replicas: list[tuple[int, ...]], planned: dict[int, int]) -> None:
+        """Refuse partitions that some broker could not hold, and count them in `planned` otherwise.
 
         `planned` holds how many replicas the request has already put on each broker. Raises ApiError POLICY_VIOLATION.
         """

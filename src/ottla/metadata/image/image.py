@@ -105,7 +105,7 @@ class TopicImage:
         return f"TopicImage({self.name!r}, {self.topic_id}, {len(self.partitions)} partitions)"
 
 
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ class MetadataImage:
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """What a resource sets itself."""
-        return self.configs.get(resource, _NOTHING)
+        return self.configs.get(resource, _NO_SETTINGS)
 
     def broker_config(self, broker_id: int) -> dict[str, str]:
         """What was set on a broker while it ran: its own settings over those of all brokers."""
