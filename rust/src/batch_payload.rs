@@ -22,6 +22,26 @@ impl Opener {
         }
     }
 
+    /// The batches opened from now on may expand to `max_decompressed_bytes` together.
+    pub fn renew(&mut self, max_decompressed_bytes: usize) {
+        self.budget = max_decompressed_bytes;
+    }
+
+    /// The bytes of the records of `batch`, which was opened last.
+    pub fn opened_bytes<'a>(&'a self, batch: &Batch<'a>) -> &'a [u8] {
+        let payload = batch.payload();
+        if payload.is_empty() || batch.header.codec() == Some(Codec::None) {
+            payload
+        } else {
+            &self.scratch
+        }
+    }
+
+    /// The records of `batch`, which was opened last, once more.
+    pub fn opened<'a>(&'a self, batch: &Batch<'a>) -> Records<'a> {
+        Records::new(&batch.header, self.opened_bytes(batch))
+    }
+
     /// The records of `batch`, after its checksum and counts were found right.
     pub fn open<'a>(&'a mut self, batch: &Batch<'a>) -> Result<Records<'a>, BatchError> {
         Ok(Records::new(&batch.header, self.bytes(batch)?))

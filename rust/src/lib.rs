@@ -19,6 +19,7 @@ mod batch_run;
 mod buffer;
 mod checksum;
 mod codec;
+mod compaction;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -39,6 +40,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     batch_info::register(module)?;
     records::register(module)?;
     topic_rules::register(module)?;
+    compaction::register(module)?;
     arrow_records::register(module)?;
     message::register(module)?;
     log_io::register(module)?;

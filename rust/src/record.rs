@@ -75,6 +75,11 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Where the next record begins in the bytes.
+    pub fn position(&self) -> usize {
+        self.reader.position()
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Record<'a>, Malformed> {
         let reader = &mut self.reader;

@@ -7,6 +7,8 @@ without the GIL: nobody may change or resize a buffer until the call that was gi
 from ottla.native._kernel import (
     ArrowRecords,
     BatchInfo,
+    Compaction,
+    DirtyKeys,
     LogIo,
     MessageCodec,
     RequestHeader,
@@ -28,6 +30,8 @@ from ottla.native._kernel import (
 __all__ = [
     "ArrowRecords",
     "BatchInfo",
+    "Compaction",
+    "DirtyKeys",
     "LogIo",
     "MessageCodec",
     "RequestHeader",

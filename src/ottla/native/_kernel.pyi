@@ -13,6 +13,8 @@ from ottla.native.errors import KernelError
 __all__ = [
     "ArrowRecords",
     "BatchInfo",
+    "Compaction",
+    "DirtyKeys",
     "LogIo",
     "MessageCodec",
     "RequestHeader",
@@ -204,6 +206,78 @@ def decode_records(
     compressed batches together may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by
     `position` how far `data` can be decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
     """
+
+# Compaction of logs.
+
+@final
+class DirtyKeys:
+    """The newest offset of each key of the dirty part of a log: the first pass of compaction. One thread at a time."""
+
+    def __new__(
+        cls,
+        *,
+        start_offset: int,
+        keys_max: int,
+        memory_bytes: int,
+        secret: Buffer,
+        aborted: Sequence[tuple[int, int]],
+        max_decompressed_bytes: int,
+    ) -> Self:
+        """For the records from `start_offset` on, which have `keys_max` keys at most.
+
+        The table takes 32 bytes a key, `memory_bytes` at most; it stops when it is full. `secret` (16 bytes, by chance)
+        keeps anybody from making up keys that look the same. `aborted` are the aborted transactions, each (producer id,
+        first offset), whose records count for nothing. One batch may expand to `max_decompressed_bytes`.
+        """
+    def __len__(self) -> int:
+        """How many keys were found."""
+    @property
+    def latest_offset(self) -> int:
+        """Up to where the log was looked at, this offset included; -1 before the first batch."""
+    @property
+    def memory_bytes(self) -> int:
+        """What the table takes."""
+    def add(self, data: Buffer) -> tuple[int, bool]:
+        """Note the keys of the whole batches at the start of `data`, which follow those of the last call.
+
+        Returns the bytes they take, and whether the table is full: then the batch that follows was looked at up to
+        `latest_offset`, and this is the end of the pass. Raises KernelError for damaged batches.
+        """
+
+@final
+class Compaction:
+    """What stays of a log once it is known which offset of each key is the newest: the second pass. In order, once."""
+
+    def __new__(
+        cls,
+        keys: DirtyKeys,
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+        end_offset: int,
+        last_batches: Mapping[int, tuple[int | None, int]],
+        aborted: Sequence[tuple[int, int]],
+        max_decompressed_bytes: int,
+    ) -> Self:
+        """`end_offset` is that after the last batch of the pass; this batch stays, emptied if need be.
+
+        `last_batches` has for the id of each live producer the last offset of its newest data, or None when it has only
+        a marker, and its epoch: that batch stays as well. Tombstones and markers stay for `delete_retention_ms` after
+        they were first cleaned (KIP-534). `aborted` as for `DirtyKeys`, for the whole log.
+        """
+    @property
+    def records_read(self) -> int: ...
+    @property
+    def records_kept(self) -> int: ...
+    @property
+    def aborted_kept(self) -> list[int]:
+        """The places in `aborted` of the transactions of which something is left."""
+    def begin_segment(self, base_offset: int, index_interval_bytes: int) -> None:
+        """What `clean` gives from now on becomes one segment."""
+    def clean(self, data: Buffer) -> tuple[int, bytes]:
+        """The bytes of the whole batches at the start of `data`, and what stays of them. Raises KernelError."""
+    def end_segment(self) -> tuple[bytes, bytes, tuple[int, int]]:
+        """The segment's offset index and time index, its largest timestamp and the last offset of that one's batch."""
 
 # Record batches as Arrow tables, through the PyCapsule interface
 # (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).

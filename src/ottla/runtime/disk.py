@@ -87,6 +87,10 @@ class Disk(Protocol):
         """Replace a file's content, at the mercy of a crash: for what can be made again."""
         ...
 
+    def append(self, path: StrPath, data: bytes) -> None:
+        """Add to the end of a file, which is made when it is missing. Not durable until `sync_file`."""
+        ...
+
     def lock(self, path: StrPath) -> int:
         """Take an exclusive lock on a file, made when missing, until the returned descriptor is closed or the process
         ends. Raises BlockingIOError when somebody else has it.
@@ -222,6 +226,13 @@ class OsDisk:
         try:
             if os.fstat(fd).st_size > len(data):
                 os.ftruncate(fd, len(data))
+            _write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    def append(self, path: StrPath, data: bytes) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
             _write_all(fd, data)
         finally:
             os.close(fd)

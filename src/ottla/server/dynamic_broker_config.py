@@ -12,6 +12,7 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.server.listener_set import ListenerSet
+from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +24,18 @@ class DynamicBrokerConfig:
     """A subscriber of the metadata. Belongs to the event loop."""
 
     def __init__(
-        self, configs: ConfigService, listeners: ListenerSet, quotas: ConnectionQuotas, connections_max: int
+        self,
+        configs: ConfigService,
+        listeners: ListenerSet,
+        quotas: ConnectionQuotas,
+        cleaner: LogCleaner,
+        connections_max: int,
     ) -> None:
         """`connections_max` is how many connections the limit on open files leaves room for."""
         self._configs = configs
         self._listeners = listeners
         self._quotas = quotas
+        self._cleaner = cleaner
         self._connections_max = connections_max
 
     async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -41,6 +48,7 @@ class DynamicBrokerConfig:
         settings = self._configs.broker_settings(image)
         for warning in settings.warnings:
             logger.warning("%s", warning)
+        self._cleaner.configure(CleanerConfig.from_settings(settings))
         config = NetworkConfig.from_settings(settings, self._connections_max)
         self._quotas.max_connections = config.max_connections
         self._quotas.max_connections_per_ip = config.max_connections_per_ip

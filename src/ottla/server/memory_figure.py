@@ -16,6 +16,8 @@ from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
 from ottla.replication.batch_opener import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.compaction.log_cleaner import CleanerConfig
+from ottla.storage.compaction.log_compaction import PASS_BYTES_MAX
 from ottla.storage.index_cache import INDEX_BYTES_MAX
 from ottla.storage.producer_room import PRODUCER_BYTES, PRODUCERS_MAX
 
@@ -52,6 +54,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
     """The parts; their sum is the figure."""
     request_max = config.socket_request_max_bytes
     partitions = settings.integer("partitions.per.broker.max")
+    cleaner = CleanerConfig.from_settings(settings)
     waiting = fetch_watches_max + LOOKED_UP_MAX
     return [
         MemoryPart("the process", PROCESS_BYTES, "fixed"),
@@ -78,6 +81,10 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"
         ),
         MemoryPart("idempotent producers", PRODUCERS_MAX * PRODUCER_BYTES, f"{PRODUCERS_MAX:,} of them"),
+        MemoryPart("keys of what is compacted", cleaner.dedupe_buffer_bytes, "log.cleaner.dedupe.buffer.size"),
+        MemoryPart(
+            "batches being compacted", cleaner.threads * PASS_BYTES_MAX, f"log.cleaner.threads={cleaner.threads}"
+        ),
         MemoryPart("partitions", partitions * PARTITION_BYTES, f"partitions.per.broker.max={partitions}"),
     ]
 

@@ -133,7 +133,9 @@ class Server:
             settings.listeners.opened, lambda endpoint: listeners.listener(endpoint, self._connect), doors.tasks
         )
         quotas = listeners.quotas
-        self._dynamic_config = DynamicBrokerConfig(self._configs, self._listeners, quotas, listeners.connections_max)
+        self._dynamic_config = DynamicBrokerConfig(
+            self._configs, self._listeners, quotas, self._logs.cleaner, listeners.connections_max
+        )
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
@@ -168,6 +170,7 @@ class Server:
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
+        self._logs.cleaner.start()
         self._memory_return.start()
         await self._listeners.start()
 

@@ -95,6 +95,12 @@ class BrokerSettings:
         assert isinstance(value, int), name
         return value
 
+    def number(self, name: str) -> float:
+        """The value of a DOUBLE setting."""
+        value = self._values[name]
+        assert isinstance(value, float), name
+        return value
+
     def boolean(self, name: str) -> bool:
         """The value of a BOOLEAN setting."""
         value = self._values[name]

@@ -4,6 +4,7 @@ Names, defaults and limits are Kafka's (https://kafka.apache.org/documentation/#
 of a setting says it is Ottla's own; those put the unit and the limit last.
 """
 
+import sys
 from typing import Final
 
 from ottla.settings.connection_overrides import ConnectionOverrides
@@ -257,6 +258,43 @@ _LOG: Final = (
         Range(1),
         _HIGH,
         "How often is noted up to where the logs are on disk; recovery reads from there.",
+    ),
+    _setting(
+        "log.cleaner.backoff.ms",
+        _LONG,
+        "15000",
+        Range(0),
+        _MEDIUM,
+        "How long the cleaner waits before it looks again for logs that are worth compacting, when there were none.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
+        "log.cleaner.dedupe.buffer.size",
+        _LONG,
+        "33554432",
+        Range(1 << 10),
+        _MEDIUM,
+        "What the tables of keys of all compactions take together at most, in bytes: 32 for each key of what was "
+        "written since the last compaction. A log with more keys takes several passes.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
+        "log.cleaner.io.max.bytes.per.second",
+        SettingType.DOUBLE,
+        "1.7976931348623157E308",
+        Range(1, sys.float_info.max),
+        _MEDIUM,
+        "How many bytes the cleaner reads and writes in a second at most, all its threads together.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
+        "log.cleaner.threads",
+        _INT,
+        "1",
+        Range(0, 16),
+        _MEDIUM,
+        "How many logs are compacted side by side; with 0 none is.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "log.flush.scheduler.interval.ms",

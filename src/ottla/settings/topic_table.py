@@ -55,7 +55,6 @@ def _setting(
     )
 
 
-_NO_COMPACTION: Final = "compaction does not run"
 _ALWAYS_FLUSHED: Final = " With log.flush.before.ack, the default, every record is flushed before that anyway."
 _ONE_REPLICA: Final = "every partition has one replica"
 
@@ -66,8 +65,7 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.LIST,
             "delete",
             "What becomes of old records: delete drops whole segments by age and size, compact keeps at least the "
-            "last record of each key, both do both, and an empty list keeps everything. Compaction does not run yet: "
-            "with compact every record is kept.",
+            "last record of each key, both do both, and an empty list keeps everything.",
             OneOf(("compact", "delete")),
         ),
         _setting(
@@ -106,7 +104,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "86400000",
             "How long a compacted topic keeps a tombstone, so that a reader who began before it still sees the delete.",
             Range(0),
-            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "file.delete.delay.ms",
@@ -146,7 +143,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             str(LONG_MAX),
             "The longest time a record of a compacted topic may stay out of reach of compaction.",
             Range(1),
-            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "max.message.bytes",
@@ -182,7 +178,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "0.5",
             "A log is compacted once this share of it has not been compacted yet.",
             Range(0, 1),
-            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "min.compaction.lag.ms",
@@ -190,7 +185,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "0",
             "How long a record of a compacted topic is safe from compaction.",
             Range(0),
-            no_effect=_NO_COMPACTION,
         ),
         _setting(
             "min.insync.replicas",

@@ -3,6 +3,7 @@
 <data directory>/
     meta.properties  .lock  .kafka_cleanshutdown
     recovery-point-offset-checkpoint  replication-offset-checkpoint  log-start-offset-checkpoint
+    cleaner-offset-checkpoint
     orders-0/
         00000000000000000000.log  00000000000000000000.index  00000000000000000000.timeindex
         00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
@@ -20,6 +21,8 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
 DELETED_SUFFIX: Final = ".deleted"
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -29,6 +32,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 REPLICATION_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 FAILED_DISK_MARKER: Final = ".disk-failed"

@@ -248,6 +248,19 @@ class Log:
         if was_open:
             self._appender.open(self.config)
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the log is gone for good."""
+        return self._is_deleted
+
+    def replace_segments(self, old: Sequence[LogSegment], new: LogSegment) -> None:
+        """Read `new` from now on in the place of closed neighbours; whoever still reads those can finish.
+
+        The caller holds the log's name, and changes the names of the files.
+        """
+        self._segments.replace(old, new)
+        self._resources.retire(old)
+
     def take_snapshot(self) -> None:
         """Write down the producers as they are now, so that a later start need not find them in the log."""
         self.snapshots.take(self.log_end_offset, self.producers)

@@ -125,6 +125,18 @@ class LogCheckpoints:
                 await self._resources.in_thread(map_in_threads, self._prepare, prepared)
             await self._write_points(points)
 
+    async def secure(self, log: Log, offset: int, logs: Callable[[], Iterable[Log]]) -> bool:
+        """See that the recovery point of a log is at least `offset`, which is flushed; whether it is. Raises OSError.
+
+        It stays below while somebody is changing the files of the log.
+        """
+        if self._recovery_point_of(log) < offset:
+            await self.write_recovery_points(logs)
+        return self._recovery_point_of(log) >= offset
+
+    def _recovery_point_of(self, log: Log) -> int:
+        return (self._recovery_points or {}).get(log.topic_partition, -1)
+
     async def _write_points(self, points: Mapping[TopicPartition, int]) -> None:
         await self._resources.in_thread(self._directory.recovery_points.write, points)
         self._recovery_points = points

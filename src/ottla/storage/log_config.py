@@ -11,6 +11,7 @@ from ottla.records.compression import CompressionType
 from ottla.settings.topic_table import TOPIC_SETTINGS
 
 INDEX_ENTRY_BYTES_MAX: Final = 12
+LONG_MAX: Final = (1 << 63) - 1
 
 DECOMPRESSED_RATIO_MAX: Final = 32
 """A batch that is opened may hold so many times max.message.bytes: text shrinks to a tenth, a bomb to a thousandth."""
@@ -49,6 +50,10 @@ class LogConfig:
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    delete_retention_ms: int = 86_400_000
     preallocate: bool = False
     segment_jitter_ms: int = 0
     flush_messages: int = (1 << 63) - 1
@@ -120,9 +125,14 @@ class LogConfig:
             assert text is not None
             return definition.parse(text)
 
+        cleanup_policy = frozenset(cast("tuple[str, ...]", value("cleanup.policy")))
+        segment_ms, max_compaction_lag_ms = number("segment.ms"), number("max.compaction.lag.ms")
+        if "compact" in cleanup_policy:
+            # The newest segment is never compacted: it has to be closed in time (KIP-354).
+            segment_ms = min(segment_ms, max_compaction_lag_ms)
         return cls(
             segment_bytes=number("segment.bytes"),
-            segment_ms=number("segment.ms"),
+            segment_ms=segment_ms,
             segment_index_bytes=max(number("segment.index.bytes"), INDEX_ENTRY_BYTES_MAX),
             index_interval_bytes=number("index.interval.bytes"),
             max_message_bytes=number("max.message.bytes"),
@@ -132,7 +142,11 @@ class LogConfig:
             retention_ms=number("retention.ms"),
             retention_bytes=number("retention.bytes"),
             file_delete_delay_ms=number("file.delete.delay.ms"),
-            cleanup_policy=frozenset(cast("tuple[str, ...]", value("cleanup.policy"))),
+            cleanup_policy=cleanup_policy,
+            min_cleanable_dirty_ratio=cast("float", value("min.cleanable.dirty.ratio")),
+            min_compaction_lag_ms=number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=max_compaction_lag_ms,
+            delete_retention_ms=number("delete.retention.ms"),
             preallocate=cast("bool", value("preallocate")),
             segment_jitter_ms=number("segment.jitter.ms"),
             flush_messages=number("flush.messages"),

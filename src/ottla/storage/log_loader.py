@@ -17,6 +17,7 @@ from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
 from ottla.runtime.parallel import map_in_threads
 from ottla.runtime.rng import Rng
+from ottla.storage.compaction.segment_swap import settle
 from ottla.storage.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -116,7 +117,7 @@ class LogLoader:
         """
         if checkpoints.was_clean:
             return 0
-        self._sizes = self._disk.file_sizes(self.directory)
+        self._sizes = self._file_sizes()
         segments = self._list_segments(checkpoints.log_start_offset)
         point = -1 if checkpoints.recovery_point is None else checkpoints.recovery_point
         ends = [*(segment.base_offset for segment in segments[1:]), math.inf]
@@ -127,7 +128,7 @@ class LogLoader:
 
         `make_durable` must follow before the log is used.
         """
-        self._sizes = self._sizes or self._disk.file_sizes(self.directory)
+        self._sizes = self._sizes or self._file_sizes()
         self._remove_leftovers()
         if not self._read_epochs():
             checkpoints = replace(checkpoints, was_clean=False, recovery_point=None)
@@ -172,6 +173,11 @@ class LogLoader:
             producers,
             snapshot_offset,
         )
+
+    def _file_sizes(self) -> dict[str, int]:
+        """The files of the log, once what a crash interrupted of a compaction is completed or undone."""
+        sizes = self._disk.file_sizes(self.directory)
+        return self._disk.file_sizes(self.directory) if settle(self._disk, self.directory, sizes) else sizes
 
     def _remove_leftovers(self) -> None:
         """Remove what waited to be, and the indexes of a segment whose deletion was cut short after its first file."""

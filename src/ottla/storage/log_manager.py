@@ -21,6 +21,8 @@ from ottla.runtime.disk import Disk, StrPath
 from ottla.runtime.rng import Rng, SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
+from ottla.storage.file_names import CLEANER_CHECKPOINT
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
@@ -37,6 +39,7 @@ from ottla.storage.log_resources import LogResources
 from ottla.storage.log_resumption import resume
 from ottla.storage.log_retention import LogRetention
 from ottla.storage.log_writer import LogWriter
+from ottla.storage.offset_checkpoint import OffsetCheckpointFile
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.producer_room import PRODUCERS_MAX, ProducerRoom
 from ottla.storage.segment_removal import SegmentRemoval
@@ -62,6 +65,7 @@ class LogManager:
         open_files_max: int = OPEN_FILES_FOR_READING_MAX,
         read_files_max: int | None = None,
         producers_max: int = PRODUCERS_MAX,
+        cleaner: CleanerConfig = CleanerConfig(),  # noqa: B008 (frozen)
     ) -> None:
         """`open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
         `read_files_max` together. `producers_max` limits the idempotent producers remembered in all logs.
@@ -82,6 +86,19 @@ class LogManager:
         self._catalogue = LogCatalogue(self._directory, resources, self._checkpoints, removal, self._locks, clock)
         self._retention = LogRetention(self._catalogue, resources, removal, self._locks, clock)
         self._reloader = LogReloader(self._catalogue, resources, self._checkpoints, self._locks)
+        self.cleaner = LogCleaner(
+            self._catalogue,
+            resources,
+            OffsetCheckpointFile(disk, f"{self.path}/{CLEANER_CHECKPOINT}"),
+            self._checkpoints,
+            removal,
+            self._locks,
+            clock=clock,
+            timer=timer,
+            tasks=tasks,
+            config=cleaner,
+        )
+        """Compacts the logs that ask for it, from `cleaner.start()` on."""
 
     @property
     def cork(self) -> LogWriter:
@@ -124,6 +141,7 @@ class LogManager:
         begun_ms = self._clock.monotonic_ms()
         self._directory.open()
         loaded = self._catalogue.load()
+        self.cleaner.read()
         make_durable(self._resources.disk, loaded)
         if self._directory.was_failing:
             self._directory.mark_sound()
@@ -162,11 +180,12 @@ class LogManager:
 
         An unknown one is passed over; one that cannot be renamed is gone as well, and renamed later.
         """
-        await self._catalogue.delete([topic_partition])
+        await self.delete_logs([topic_partition])
 
     async def delete_logs(self, topic_partitions: Collection[TopicPartition]) -> None:
         """`delete_log` for several, in one go."""
         await self._catalogue.delete(topic_partitions)
+        await self.cleaner.forget(topic_partitions)
 
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
@@ -211,6 +230,7 @@ class LogManager:
         not marked. Raises OSError.
         """
         self._catalogue.close()
+        await self.cleaner.stop()
         logs = self.logs()
         async with self._locks.hold({log.topic_partition for log in logs} | set(self._locks.held)):
             complete = clean and await _close_all(logs)

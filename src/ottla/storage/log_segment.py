@@ -75,6 +75,10 @@ class LogSegment:
         """The segment grows: its indexes are in memory and ahead of their files."""
         self._offset_index, self._time_index, self.recent = offset_index, time_index, recent
 
+    def keep_indexes(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        """The files of the indexes are not at their paths yet."""
+        self._offset_index, self._time_index = offset_index, time_index
+
     def release_memory(self) -> None:
         """The segment is closed: its indexes are complete in their files."""
         self._offset_index = self._time_index = self.recent = None

@@ -72,6 +72,15 @@ class LogSegments:
                 if not segment.is_gone:
                     raise
 
+    def replace(self, old: Sequence[LogSegment], new: LogSegment) -> None:
+        """Put one segment in the place of neighbours, whose first has its base offset; the newest is not among them."""
+        start = self._segments.index(old[0])
+        end = start + len(old)
+        assert self._segments[start:end] == list(old), "neighbours are replaced"
+        assert end < len(self._segments), "the newest segment is written to"
+        self._segments[start:end] = [new]
+        self._base_offsets[start:end] = [new.base_offset]
+
     def facts(self, log_end_offset: int) -> list[SegmentFacts]:
         """What retention needs to know of each segment, its age as it was found last."""
         ends = [*self._base_offsets[1:], log_end_offset]

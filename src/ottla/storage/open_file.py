@@ -65,7 +65,7 @@ class OpenFiles:
     from any thread; none waits for another that opens a file.
     """
 
-    __slots__ = ("_disk", "_files", "_limit", "_lock", "_open", "_open_max")
+    __slots__ = ("_disk", "_files", "_limit", "_lock", "_open", "_open_max", "_pinned")
 
     def __init__(self, disk: Disk, limit: int, open_max: int | None = None) -> None:
         self._disk = disk
@@ -74,6 +74,7 @@ class OpenFiles:
         self._open: dict[int, None] = {}  # changed by single operations only: files are closed in any thread
         self._lock = Lock()
         self._files: OrderedDict[Readable, OpenFile] = OrderedDict()
+        self._pinned: dict[Readable, OpenFile] = {}
 
     def __len__(self) -> int:
         return len(self._files)
@@ -93,6 +94,9 @@ class OpenFiles:
             if file is not None:
                 self._files.move_to_end(segment)
                 return file
+            file = self._pinned.get(segment)
+            if file is not None:
+                return file
         file = self._opened(segment.log_path)
         with self._lock:
             if segment.is_gone:
@@ -104,7 +108,17 @@ class OpenFiles:
 
     def find(self, segment: Readable) -> OpenFile | None:
         """The file of a segment if it is open."""
-        return self._files.get(segment)
+        return self._files.get(segment) or self._pinned.get(segment)
+
+    def pin(self, segment: Readable, file: OpenFile) -> None:
+        """Keep the file of a segment that is not at its path yet, until `unpin`."""
+        with self._lock:
+            self._pinned[segment] = file
+
+    def unpin(self, segment: Readable) -> None:
+        """The file is at its path."""
+        with self._lock:
+            self._pinned.pop(segment, None)
 
     def _opened(self, path: str) -> OpenFile:
         if self._open_max is not None and self.open_count >= self._open_max:

@@ -39,6 +39,10 @@ class ProducerSnapshots:
         self._offsets.append(offset)
         self.bytes_since = 0
 
+    def is_kept(self, offset: int) -> bool:
+        """Whether the snapshot at an offset is one of the last two."""
+        return offset in self._offsets[-2:]
+
     @property
     def some_may_be_obsolete(self) -> bool:
         """Whether there are more than are kept in any case."""

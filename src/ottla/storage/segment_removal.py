@@ -31,7 +31,11 @@ class SegmentRemoval:
         """
         self._resources.retire(segments)
         renamed = await self._tasks.in_thread(self._rename, segments, snapshot)
-        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(renamed)))
+        self.remove_files_later(renamed, delay_ms)
+
+    def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove files after `delay_ms`."""
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(paths)))
 
     def remove_trees_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove directories after `delay_ms`."""
@@ -53,7 +57,7 @@ class SegmentRemoval:
                     renamed.append(path + DELETED_SUFFIX)
         return renamed
 
-    async def _remove_files(self, paths: list[str]) -> None:
+    async def _remove_files(self, paths: Sequence[str]) -> None:
         for path in paths:
             await self._tasks.in_thread(self._resources.disk.remove, path)
 

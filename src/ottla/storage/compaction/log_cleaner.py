@@ -1,0 +1,273 @@
+"""Picks the logs that are to be compacted, the dirtiest first, and compacts one after the other.
+
+every `log.cleaner.backoff.ms`: look at all compacted logs --> the one with the largest dirty share --> a pass --> look
+again, until none is worth a pass. `log.cleaner.threads` passes run side by side, never two over one log.
+
+Where each log was compacted up to stands in `cleaner-offset-checkpoint`; what is lost of it is compacted again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final, Self
+
+from ottla.model.lazy_dataclass import dataclass
+from ottla.model.topic_partition import TopicPartition
+from ottla.native.errors import KernelError
+from ottla.runtime.clock import Clock
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
+from ottla.storage.compaction.dirty_range import CompactionFacts, DirtyRange, dirty_range
+from ottla.storage.compaction.log_compaction import CompactionInterruptedError, CompactionResult, LogCompaction
+from ottla.storage.compaction.pace import Pace
+from ottla.storage.index_cache import IndexCache
+from ottla.storage.log import Log
+from ottla.storage.log_catalogue import LogCatalogue
+from ottla.storage.log_checkpoints import LogCheckpoints
+from ottla.storage.log_config import LONG_MAX
+from ottla.storage.log_directory import read_or_forget
+from ottla.storage.log_locks import LogLocks
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.offset_checkpoint import OffsetCheckpointFile
+from ottla.storage.segment_removal import SegmentRemoval
+
+logger: Final = logging.getLogger(__name__)
+
+SECRET_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerConfig:
+    """The settings `log.cleaner.*` of the broker. Sizes in bytes, times in milliseconds."""
+
+    threads: int = 1
+    backoff_ms: int = 15_000
+    dedupe_buffer_bytes: int = 32 << 20
+    """What the tables of keys of all passes take together."""
+    io_max_bytes_per_second: float = float("inf")
+
+    @classmethod
+    def from_settings(cls, settings: BrokerSettings) -> Self:
+        """What the broker's settings say."""
+        return cls(
+            threads=settings.integer("log.cleaner.threads"),
+            backoff_ms=settings.integer("log.cleaner.backoff.ms"),
+            dedupe_buffer_bytes=settings.integer("log.cleaner.dedupe.buffer.size"),
+            io_max_bytes_per_second=settings.number("log.cleaner.io.max.bytes.per.second"),
+        )
+
+
+class LogCleaner:
+    """The cleaner of one data directory. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        catalogue: LogCatalogue,
+        resources: LogResources,
+        checkpoint: OffsetCheckpointFile,
+        checkpoints: LogCheckpoints,
+        removal: SegmentRemoval,
+        locks: LogLocks,
+        *,
+        clock: Clock,
+        timer: Timer,
+        tasks: Tasks,
+        config: CleanerConfig,
+    ) -> None:
+        """`checkpoint` is the file of this cleaner, `checkpoints` those of the directory."""
+        self.config = config
+        self._catalogue = catalogue
+        self._resources = resources
+        self._checkpoint = checkpoint
+        self._checkpoints = checkpoints
+        self._removal = removal
+        self._locks = locks
+        self._clock = clock
+        self._timer = timer
+        self._tasks = tasks
+        self._pace = Pace(clock, timer)
+        self._cleaned_up_to: dict[TopicPartition, int] = {}
+        self._checkpoint_lock = asyncio.Lock()
+        self._in_progress: set[Log] = set()
+        self._uncleanable: set[Log] = set()
+        self._due: TimerTask | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        self._working = 0
+        self._is_stopping = False
+
+    def read(self) -> None:
+        """Read the checkpoint. BLOCKING."""
+        self._cleaned_up_to = dict(read_or_forget(self._checkpoint) or {})
+
+    def start(self) -> None:
+        """Begin; the first look comes after the back-off."""
+        self._due = self._timer.schedule(self.config.backoff_ms, self._look)
+
+    def configure(self, config: CleanerConfig) -> None:
+        """Go on with other settings; a pass that is under way ends with its own table of keys."""
+        if config == self.config:
+            return
+        self.config = config
+        if self._due is not None:
+            self._due.cancel()
+            self.start()
+
+    async def stop(self) -> None:
+        """Interrupt the passes and wait until each has let go of its log."""
+        self._is_stopping = True
+        if self._due is not None:
+            self._due.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Logs of these names are gone: others may get the names. Raises OSError."""
+        known = [name for name in topic_partitions if self._cleaned_up_to.pop(name, None) is not None]
+        if known:
+            await self._write_checkpoint()
+
+    async def run_once(self) -> CompactionResult | None:
+        """Compact the dirtiest log; None when none is worth a pass. A failure is logged, and its log passed over."""
+        picked = await self._pick()
+        if picked is None:
+            return None
+        log, dirty = picked
+        try:
+            return await self._compact(log, dirty)
+        except CompactionInterruptedError:
+            return None
+        except (KernelError, CorruptSegmentError) as error:
+            self._uncleanable.add(log)
+            logger.error("%s is not compacted any more until the broker starts again: %s", log.topic_partition, error)
+        except OSError as error:
+            logger.warning("%s could not be compacted, it is tried again: %s", log.topic_partition, error)
+        finally:
+            self._in_progress.discard(log)
+        return None
+
+    def _look(self) -> None:
+        self._due = None
+        self._workers = [self._tasks.spawn(self._work(), "log cleaner") for _ in range(self.config.threads)]
+        self._working = len(self._workers)
+        if not self._working:
+            self.start()
+
+    async def _work(self) -> None:
+        try:
+            while not self._is_stopping and await self.run_once() is not None:
+                pass
+        finally:
+            self._working -= 1
+            if not self._working and not self._is_stopping:
+                self.start()
+
+    async def _pick(self) -> tuple[Log, DirtyRange] | None:
+        """The log to be compacted next, which is in progress from here on."""
+        candidates = [log for log in self._catalogue.logs() if self._is_candidate(log)]
+        if not candidates or self._resources.writer.failure is not None:
+            return None
+        now_ms = self._clock.now_ms()
+        self._in_progress.update(candidates)
+        best: tuple[Log, DirtyRange] | None = None
+        try:
+            for log in candidates:
+                dirty = await self._look_at(log, now_ms)
+                if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
+                    best = log, dirty
+            return best
+        finally:
+            self._in_progress.difference_update(log for log in candidates if best is None or log is not best[0])
+
+    def _is_candidate(self, log: Log) -> bool:
+        return (
+            "compact" in log.config.cleanup_policy
+            and len(log.segments) > 1
+            and log not in self._in_progress
+            and log not in self._uncleanable
+        )
+
+    async def _look_at(self, log: Log, now_ms: int) -> DirtyRange | None:
+        """The dirty range of a log that is worth a pass."""
+        segments = list(log.segments)
+        indexes = self._resources.indexes
+        try:
+            facts = await self._resources.in_thread(self._facts, segments, log, indexes)
+        except (OSError, CorruptSegmentError):
+            return None  # a segment went meanwhile, or cannot be read: whoever reads it says so
+        dirty = dirty_range(
+            facts,
+            cleaned_up_to=self._cleaned_up_to.get(log.topic_partition),
+            log_start_offset=log.log_start_offset,
+            stable_end_offset=log.flushed_end_offset,
+            now_ms=now_ms,
+            config=log.config,
+        )
+        return dirty if dirty.is_worth_a_pass(log.config.min_cleanable_dirty_ratio) else None
+
+    def _facts(self, segments: Sequence[LogSegment], log: Log, indexes: IndexCache) -> list[CompactionFacts]:
+        """BLOCKING."""
+        wants_age = log.config.max_compaction_lag_ms < LONG_MAX
+        return [
+            CompactionFacts(
+                segment.base_offset,
+                segment.size,
+                segment.max_timestamp(indexes).timestamp if log.config.min_compaction_lag_ms else -1,
+                self._first_timestamp(segment) if wants_age else -1,
+            )
+            for segment in segments
+        ]
+
+    def _first_timestamp(self, segment: LogSegment) -> int:
+        if not segment.size:
+            return -1
+        first = next(scan_batches(self._resources.files.get(segment), 0, segment.size), None)
+        return -1 if first is None else first.max_timestamp
+
+    async def _compact(self, log: Log, dirty: DirtyRange) -> CompactionResult:
+        begun_ms = self._clock.monotonic_ms()
+        if not await self._checkpoints.secure(log, dirty.uncleanable, self._catalogue.logs):
+            raise CompactionInterruptedError
+        compaction = LogCompaction(
+            log,
+            dirty,
+            self._resources,
+            memory_bytes=max(1, self.config.dedupe_buffer_bytes // max(1, self.config.threads)),
+            secret=self._resources.rng.token_bytes(SECRET_BYTES),
+            now_ms=self._clock.now_ms(),
+            pace=self._take_time,
+            remove_later=lambda paths: self._removal.remove_files_later(paths, log.config.file_delete_delay_ms),
+            hold=lambda: self._locks.hold([log.topic_partition]),
+            is_wanted=lambda: self._catalogue.holds(log) and not self._is_stopping,
+        )
+        result = await compaction.run()
+        if self._catalogue.holds(log):
+            await self._remember(log.topic_partition, result.end_offset)
+        logger.info(
+            "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d ms",
+            log.topic_partition,
+            result.end_offset,
+            result.records_kept,
+            result.records_read,
+            result.bytes_kept,
+            result.bytes_read,
+            self._clock.monotonic_ms() - begun_ms,
+        )
+        return result
+
+    async def _remember(self, topic_partition: TopicPartition, end_offset: int) -> None:
+        self._cleaned_up_to[topic_partition] = end_offset
+        await self._write_checkpoint()
+
+    async def _write_checkpoint(self) -> None:
+        async with self._checkpoint_lock:
+            await self._resources.in_thread(self._checkpoint.write, dict(self._cleaned_up_to))
+
+    async def _take_time(self, count: int) -> None:
+        await self._pace.spend(count, self.config.io_max_bytes_per_second)
+
+
+def _urgency(dirty: DirtyRange) -> tuple[bool, float]:
+    return dirty.is_overdue, dirty.ratio

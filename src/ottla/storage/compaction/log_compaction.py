@@ -1,0 +1,264 @@
+"""One pass of compaction over one log.
+
+    dirty part      read, the newest offset of each key noted        until the table is full
+    all closed      read, written to new segments without what is superseded, neighbours together as far as they fit
+    each new one    swapped in as soon as it is on disk
+
+Every step is a few megabytes in a thread, and in the kernel without the GIL. Between two steps the pass looks whether
+the log is still there: when a segment it works on was deleted or replaced, it ends (`CompactionInterruptedError`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+from ottla.model.lazy_dataclass import dataclass
+from ottla.native import Compaction, DirtyKeys
+from ottla.storage.compaction.dirty_range import DirtyRange
+from ottla.storage.compaction.segment_reader import BUFFER_BYTES, SegmentReader
+from ottla.storage.compaction.segment_swap import choose, cleaned_path, discard, swap, swap_path
+from ottla.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.log import Log
+from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX, LogConfig
+from ottla.storage.log_resources import LogResources
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.storage.open_file import OpenFile
+from ottla.storage.time_index import TimeIndex, TimestampOffset
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PASS_BYTES_MAX: Final = 3 * DECOMPRESSED_BYTES_MAX + 2 * BUFFER_BYTES
+"""What a pass takes beside its table of keys: a batch opened, written anew and compressed again, and two buffers. A log
+with a batch that expands further is not compacted; nobody can write one to a compacted topic.
+"""
+
+
+class CompactionInterruptedError(Exception):
+    """The log was deleted, cut or closed during the pass: what was not swapped in is thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a pass did: where it ended, in offsets; what was read and what stayed, in bytes and records."""
+
+    end_offset: int
+    bytes_read: int
+    bytes_kept: int
+    records_read: int
+    records_kept: int
+
+
+class LogCompaction:
+    """A pass; belongs to the event loop."""
+
+    __slots__ = (
+        "_bytes_kept",
+        "_bytes_read",
+        "_compaction",
+        "_hold",
+        "_is_wanted",
+        "_keys",
+        "_log",
+        "_now_ms",
+        "_pace",
+        "_range",
+        "_remove_later",
+        "_resources",
+    )
+
+    def __init__(
+        self,
+        log: Log,
+        dirty: DirtyRange,
+        resources: LogResources,
+        *,
+        memory_bytes: int,
+        secret: bytes,
+        now_ms: int,
+        pace: Callable[[int], Awaitable[None]],
+        remove_later: Callable[[list[str]], None],
+        hold: Callable[[], AbstractAsyncContextManager[None]],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """The table of keys takes `memory_bytes` at most. `pace` is awaited with the bytes that were read or written,
+        `remove_later` gets the files that were replaced. `hold` keeps others from changing the files of the log,
+        `is_wanted` says whether it is still there to be compacted.
+        """
+        self._log = log
+        self._range = dirty
+        self._resources = resources
+        self._now_ms = now_ms
+        self._pace = pace
+        self._hold = hold
+        self._is_wanted = is_wanted
+        self._remove_later = remove_later
+        self._bytes_read = self._bytes_kept = 0
+        self._keys = DirtyKeys(
+            start_offset=dirty.first_dirty,
+            keys_max=dirty.uncleanable - dirty.first_dirty,
+            memory_bytes=memory_bytes,
+            secret=secret,
+            aborted=[],
+            max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
+        )
+        self._compaction: Compaction | None = None
+
+    async def run(self) -> CompactionResult:
+        """Compact. Raises CompactionInterruptedError, KernelError and CorruptSegmentError for damage, OSError."""
+        closed = [segment for segment in self._log.segments if segment.base_offset < self._range.uncleanable]
+        await self._note_keys([s for s, end in self._with_ends(closed) if end > self._range.first_dirty])
+        end_offset = min(self._keys.latest_offset + 1, self._range.uncleanable)
+        if end_offset <= self._range.first_dirty:
+            return self._result(self._range.first_dirty)
+        self._compaction = Compaction(
+            self._keys,
+            now_ms=self._now_ms,
+            delete_retention_ms=self._log.config.delete_retention_ms,
+            end_offset=end_offset,
+            last_batches={each.producer_id: (each.last_offset, each.producer_epoch) for each in self._log.producers},
+            aborted=[],
+            max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
+        )
+        await self._clean(
+            self._compaction, [each for each in self._with_ends(closed) if each[0].base_offset < end_offset]
+        )
+        return self._result(end_offset)
+
+    def _with_ends(self, closed: Sequence[LogSegment]) -> list[tuple[LogSegment, int]]:
+        ends = [*(segment.base_offset for segment in closed[1:]), self._range.uncleanable]
+        return list(zip(closed, ends, strict=True))
+
+    def _result(self, end_offset: int) -> CompactionResult:
+        compaction = self._compaction
+        records = (0, 0) if compaction is None else (compaction.records_read, compaction.records_kept)
+        return CompactionResult(end_offset, self._bytes_read, self._bytes_kept, *records)
+
+    async def _note_keys(self, dirty: Sequence[LogSegment]) -> None:
+        for segment in dirty:
+            reader = await self._step([segment], SegmentReader, self._resources.disk, segment)
+            while not reader.is_at_end:
+                consumed, is_full = await self._step([segment], self._note_some, reader)
+                if is_full:
+                    return
+                await self._pace(consumed)
+
+    def _note_some(self, reader: SegmentReader) -> tuple[int, bool]:
+        consumed, is_full = self._keys.add(reader.read())
+        if not is_full:
+            reader.consumed(consumed)
+        return consumed, is_full
+
+    async def _clean(self, compaction: Compaction, closed: Sequence[tuple[LogSegment, int]]) -> None:
+        """Make new segments of closed ones, each of as many as fit, and have them take their places."""
+        group: list[LogSegment] = []
+        new = LogSegment("", 0)
+        try:
+            for segment, end_offset in closed:
+                if not _fits(new, group, segment, end_offset, self._log.config):
+                    await self._finish(compaction, group, new)
+                    new, group = LogSegment(segment.directory, segment.base_offset), []
+                    compaction.begin_segment(new.base_offset, self._log.config.index_interval_bytes)
+                    await self._step([segment], self._begin, new)
+                group.append(segment)
+                await self._add(compaction, group, new)
+            await self._finish(compaction, group, new)
+        except BaseException:
+            async with self._hold():
+                if group and not self._log.is_deleted and not group[0].is_gone:
+                    await self._resources.in_thread(discard, self._resources.disk, new)
+            raise
+
+    async def _add(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
+        """Write what stays of the last segment of a group to the new one."""
+        reader = await self._step(group, SegmentReader, self._resources.disk, group[-1])
+        while not reader.is_at_end:
+            read, kept = await self._step(group, self._clean_some, compaction, reader, new)
+            new.size += kept
+            self._bytes_read += read
+            self._bytes_kept += kept
+            await self._pace(read + kept)
+
+    async def _finish(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
+        if group:
+            await self._step(group, self._complete, compaction, new)
+            await self._swap(group, new)
+
+    def _begin(self, new: LogSegment) -> None:
+        discard(self._resources.disk, new)
+        self._resources.disk.write(cleaned_path(new, LOG_SUFFIX), b"")
+
+    def _clean_some(self, compaction: Compaction, reader: SegmentReader, new: LogSegment) -> tuple[int, int]:
+        consumed, kept = compaction.clean(reader.read())
+        reader.consumed(consumed)
+        if kept:
+            self._resources.disk.append(cleaned_path(new, LOG_SUFFIX), kept)
+        return consumed, len(kept)
+
+    def _complete(self, compaction: Compaction, new: LogSegment) -> None:
+        offset_index, time_index, largest = compaction.end_segment()
+        disk = self._resources.disk
+        disk.write(cleaned_path(new, INDEX_SUFFIX), offset_index)
+        disk.write(cleaned_path(new, TIME_INDEX_SUFFIX), time_index)
+        new.largest_timestamp = TimestampOffset(*largest)
+
+    async def _swap(self, group: Sequence[LogSegment], new: LogSegment) -> None:
+        """Have readers find the new segment instead of the old ones, then give it their names.
+
+        Until it has them, its file is held open and its indexes are in memory, so nobody looks for it by name.
+        """
+        log, resources = self._log, self._resources
+        async with self._hold():
+            self._require(group)
+            pinned = await resources.in_thread(self._choose, new)
+            if any(segment.is_gone for segment in group):
+                await resources.in_thread(discard, resources.disk, new)
+                raise CompactionInterruptedError
+            resources.files.pin(new, pinned.file)
+            new.keep_indexes(pinned.offset_index, pinned.time_index)
+            log.replace_segments(group, new)
+            merged = [segment for segment in group[1:] if not log.snapshots.is_kept(segment.base_offset)]
+            snapshots = [segment.path(SNAPSHOT_SUFFIX) for segment in merged]
+            obsolete = await resources.in_thread(swap, resources.disk, group, new, snapshots)
+            new.release_memory()
+            resources.files.unpin(new)
+        self._remove_later(obsolete)
+
+    def _choose(self, new: LogSegment) -> "_Pinned":
+        disk = self._resources.disk
+        choose(disk, new)
+        return _Pinned(
+            OpenFile(disk, swap_path(new, LOG_SUFFIX)),
+            OffsetIndex(new.base_offset, disk.read_bytes(swap_path(new, INDEX_SUFFIX))),
+            TimeIndex(new.base_offset, disk.read_bytes(swap_path(new, TIME_INDEX_SUFFIX))),
+        )
+
+    async def _step(self, segments: Sequence[LogSegment], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do some of the work in a thread, while nobody else changes which files the log has."""
+        async with self._hold():
+            self._require(segments)
+            return await self._resources.in_thread(work, *args, **kwargs)
+
+    def _require(self, segments: Sequence[LogSegment]) -> None:
+        if not self._is_wanted() or any(segment.is_gone for segment in segments):
+            raise CompactionInterruptedError
+
+
+def _fits(
+    new: LogSegment, group: Sequence[LogSegment], segment: LogSegment, end_offset: int, config: LogConfig
+) -> bool:
+    """Whether one more segment, which ends at `end_offset`, fits a new one of a group, whatever stays of it."""
+    return (
+        bool(group)
+        and new.size + segment.size <= config.segment_bytes
+        and end_offset - 1 - new.base_offset <= RELATIVE_OFFSET_MAX
+    )
+
+
+class _Pinned(NamedTuple):
+    """A segment as it is read until its files have their names."""
+
+    file: OpenFile
+    offset_index: OffsetIndex
+    time_index: TimeIndex
