@@ -16,6 +16,8 @@ def main() -> None:
     assert name in NAMES, f"there is no target {name}, only {', '.join(NAMES)}"
     with atheris.instrument_imports(include=["ottla", "tests.fuzz.targets"]):
         check = target(name)
+    # To merge, libFuzzer starts itself again by this, as a line for a shell.
+    sys.argv[0] = f"{sys.executable} -m tests.fuzz.guided {name}"
     atheris.Setup(sys.argv, check)
     atheris.Fuzz()
 
