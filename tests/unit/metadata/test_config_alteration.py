@@ -206,3 +206,27 @@ def test_what_holds_together_is_checked_over_all_brokers_and_the_static_settings
 def test_a_setting_that_a_later_release_left_can_be_taken_back():
     image = image_of(ConfigRecord(4, "1", "no.such", "1"))
     assert after(BROKER, ("no.such", DELETE, None), image=image) == {}
+
+
+def test_what_one_broker_sets_is_not_left_without_what_it_needs_of_all():
+    image = image_of(
+        ConfigRecord(4, "", "max.connections.per.ip.overrides", "::1:7"),
+        ConfigRecord(4, "1", "max.connections.per.ip", "0"),
+    )
+    decision = decide(ALL_BROKERS, ("max.connections.per.ip.overrides", DELETE, None), image=image)
+    refused = decision.result[ALL_BROKERS]
+    assert isinstance(refused, ApiError)
+    assert "max.connections.per.ip=0 lets nobody connect" in refused.message
+    assert decision.records == ()
+
+
+def test_two_changes_of_one_request_are_checked_together():
+    image = image_of(ConfigRecord(4, "", "max.connections.per.ip.overrides", "::1:7"))
+    requests = [
+        ResourceAlteration(ALL_BROKERS, [Alteration("max.connections.per.ip.overrides", DELETE, None)]),
+        ResourceAlteration(BROKER, [Alteration("max.connections.per.ip", SET, "0")]),
+    ]
+    decision = decide_config_alteration(image, requests, {})
+    assert decision.result[ALL_BROKERS] is None
+    assert isinstance(decision.result[BROKER], ApiError)
+    assert len(decision.records) == 1

@@ -13,6 +13,7 @@ from functools import partial
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.topic_config import validate_topic_setting
+from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import (
     ALL_BROKERS,
     RESOURCE_TYPES_WITHOUT_SETTINGS,
@@ -77,9 +78,10 @@ def decide_config_alteration(
         except ApiError as error:
             outcomes[request.resource] = error
             continue
-        records.extend(
-            ConfigRecord(request.resource.type, request.resource.name, name, value) for name, value in changes.items()
-        )
+        changed = [ConfigRecord(*request.resource, name, value) for name, value in changes.items()]
+        records.extend(changed)
+        if changed and request.resource.type == ConfigResourceType.BROKER:
+            image, _ = apply_records(image, changed)  # what brokers set holds together with what the next one asks for
         outcomes[request.resource] = None
     return Decision(tuple(records), outcomes)
 
@@ -151,11 +153,25 @@ def _broker_changes(
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
     changes = _collected(own, request, new_value)
-    inherited = {} if request.resource == ALL_BROKERS else image.config(ALL_BROKERS)
-    dynamic = {**inherited, **own, **changes}
-    after = {name: value for name, value in dynamic.items() if value is not None and name in BROKER_SETTINGS}
-    BrokerSettings({**broker_settings, **after})  # what no setting can check alone
+    after: Mapping[str, str] = {name: value for name, value in {**own, **changes}.items() if value is not None}
+    if request.resource == ALL_BROKERS:
+        for_all, for_one = after, _of_each_broker(image)
+    else:
+        for_all, for_one = image.config(ALL_BROKERS), [after]
+    for each in for_one:  # what no setting can check alone
+        dynamic = {name: value for name, value in {**for_all, **each}.items() if name in BROKER_SETTINGS}
+        BrokerSettings({**broker_settings, **dynamic})
     return changes
+
+
+def _of_each_broker(image: MetadataImage) -> list[Mapping[str, str]]:
+    """What each broker sets itself; nothing for those that set nothing."""
+    own = [
+        settings
+        for resource, settings in image.configs.items()
+        if resource.type == ConfigResourceType.BROKER and resource != ALL_BROKERS
+    ]
+    return [{}, *own]
 
 
 def _refuse_unsupported(kind: ConfigResourceType, alteration: Alteration) -> str | None:
