@@ -5,7 +5,6 @@ from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.topic_settings import (
     effective_topic_settings,
-    require_consistent_topic_settings,
     typed_topic_settings,
 )
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
@@ -32,29 +31,6 @@ def test_the_broker_and_the_topic_agree_on_defaults():
             assert given == [int(TOPIC_SETTINGS[name].default or 0)]
 
 
-def test_a_topics_own_value_holds_over_the_brokers():
-    effective = effective_topic_settings(
-        {"retention.ms": "5"}, {"log.retention.ms": "7", "log.segment.bytes": "2000000"}
-    )
-    assert effective["retention.ms"] == "5"
-    assert effective["segment.bytes"] == "2000000"
-    assert effective["max.message.bytes"] == "1048588"
-
-
-@pytest.mark.parametrize(
-    ("broker", "retention"),
-    [
-        ({"log.retention.hours": "2"}, "7200000"),
-        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "180000"),
-        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, "4"),
-        ({"log.retention.hours": "-1"}, "-1"),
-        ({}, "604800000"),
-    ],
-)
-def test_the_finest_unit_of_retention_holds(broker, retention):
-    assert effective_topic_settings({}, broker)["retention.ms"] == retention
-
-
 def test_an_unknown_setting_is_refused_by_name():
     with pytest.raises(InvalidSettingError, match=r"retention\.mss"):
         validate_topic_setting("retention.mss", "1")
@@ -75,12 +51,6 @@ def test_a_segment_has_at_least_a_megabyte():
     validate_topic_setting("segment.bytes", "1048576")
     with pytest.raises(InvalidSettingError, match=r"segment\.bytes"):
         validate_topic_setting("segment.bytes", "1048575")
-
-
-def test_compaction_lags_that_contradict_each_other_are_refused():
-    require_consistent_topic_settings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
-    with pytest.raises(InvalidSettingError, match=r"max\.compaction\.lag\.ms"):
-        require_consistent_topic_settings({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
 
 
 def test_every_setting_is_documented():
