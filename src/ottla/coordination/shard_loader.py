@@ -9,6 +9,7 @@ from ottla.model.errors import ApiError
 from ottla.model.lazy_dataclass import dataclass
 from ottla.native import decode_records, walk_batches
 from ottla.replication.partition import Partition
+from ottla.runtime.turns import in_turns
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """How much one chunk may grow to when it is decompressed: batches of an internal topic were written by a broker, but
@@ -34,9 +35,9 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
 
     Records that are in the log but not committed yet are waited for: they were decided by an earlier leader, or by this
     shard before it had to load again, and nothing may be decided without them. When the disk lost some, the log ends
-    where it ends then. Reading and decoding happen in a thread,
-    a chunk at a time; only `replay` runs on the event loop, which gets a turn between chunks. Raises what reading
-    raises (ApiError, OSError), InvalidInputError for a broken record, and ApiError NOT_LEADER_OR_FOLLOWER.
+    where it ends then. Reading and decoding happen in a thread, a chunk at a time; only `replay` runs on the loop,
+    some records in a turn. Raises what reading raises (ApiError, OSError), InvalidInputError for a broken record, and
+    ApiError NOT_LEADER_OR_FOLLOWER.
     """
     offset = partition.log.log_start_offset
     end_offset = partition.log.log_end_offset
@@ -51,11 +52,12 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
         next_offset, records = await environment.tasks.in_thread(_decode, shard, chunk, offset)
         if next_offset <= offset:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}")
-        for record in records:
-            if record is None:
-                unknown_count += 1
-            else:
-                shard.replay(record)
+        async for some in in_turns(records):
+            for record in some:
+                if record is None:
+                    unknown_count += 1
+                else:
+                    shard.replay(record)
         record_count += len(records)
         offset = next_offset
     return LoadReport(offset, record_count, unknown_count)

@@ -68,7 +68,7 @@ class DeletedTopics:
         else:
             self.sweep_delay_ms = min(max(2 * self.sweep_delay_ms, SWEEP_DELAY_MS_MIN), SWEEP_DELAY_MS_MAX)
 
-    def owned(self, topic: str, committed: CommittedOffset) -> bool:
+    def is_orphaned(self, topic: str, committed: CommittedOffset) -> bool:
         """Whether an offset was committed to a topic that is gone."""
         current = self.id_of(topic)
         if current is None:

@@ -20,10 +20,18 @@ from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
-from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX, OffsetSweep
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX, OffsetSweep
 from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
-from ottla.groups.step import JoinTimer, OffsetExpiryTimer, OffsetSweepTimer, SessionTimer, Step, SyncTimer
+from ottla.groups.step import (
+    JoinTimer,
+    LoadedGroupsTimer,
+    OffsetExpiryTimer,
+    OffsetSweepTimer,
+    SessionTimer,
+    Step,
+    SyncTimer,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
@@ -36,7 +44,16 @@ class GroupShard:
     group back from it, and once it is live the group already is what its picture shows.
     """
 
-    __slots__ = ("_config", "_deleted_topics", "_groups", "_is_loading", "_offsets", "_sweep", "_to_expire")
+    __slots__ = (
+        "_config",
+        "_deleted_topics",
+        "_groups",
+        "_is_loading",
+        "_loaded_groups",
+        "_offsets",
+        "_sweep",
+        "_to_expire",
+    )
 
     def __init__(self, config: GroupConfig, deleted_topics: DeletedTopics) -> None:
         self._config = config
@@ -45,6 +62,8 @@ class GroupShard:
         self._offsets = OffsetStore()
         self._sweep = OffsetSweep(self._offsets, deleted_topics)
         self._is_loading = True
+        self._loaded_groups: Iterator[ClassicGroup] = iter(())
+        """Groups that were loaded and whose sessions have not begun yet."""
         self._to_expire: Iterator[ClassicGroup] | None = None
         """The groups whose offsets are still to be looked at, while that is going on."""
 
@@ -101,11 +120,8 @@ class GroupShard:
         """Begin to serve: every member has a whole session to be heard of."""
         self._is_loading = False
         step = self._step(now_ms)
-        for group in self._groups.values():
-            for member in group.members:
-                joining.extend_session(step, group, member)
-            if len(group.members) > self._config.max_size:
-                joining.prepare_rebalance(step, group, f"it is larger than group.max.size={self._config.max_size}")
+        self._loaded_groups = iter(tuple(self._groups.values()))
+        self._begin_sessions(step)
         step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
         self._sweep.begin_all(step)
         return step.outcome
@@ -129,6 +145,9 @@ class GroupShard:
         step = self._step(now_ms)
         if isinstance(key, OffsetExpiryTimer):
             self._expire_offsets(step)
+            return step.outcome
+        if isinstance(key, LoadedGroupsTimer):
+            self._begin_sessions(step)
             return step.outcome
         if isinstance(key, OffsetSweepTimer):
             self._sweep.go_on(step)
@@ -216,7 +235,7 @@ class GroupShard:
             found = {
                 partition: committed
                 for partition, committed in self._offsets.of_group(request.group_id).items()
-                if not self._deleted_topics.owned(partition.topic, committed)
+                if not self._deleted_topics.is_orphaned(partition.topic, committed)
             }
         else:
             found = {each: self._offset(request.group_id, each) for each in request.partitions}
@@ -266,13 +285,29 @@ class GroupShard:
     def _offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         """The offset of a group in a partition, unless it was committed to a topic that is gone."""
         committed = self._offsets.get(group_id, partition)
-        if committed is None or self._deleted_topics.owned(partition.topic, committed):
+        if committed is None or self._deleted_topics.is_orphaned(partition.topic, committed):
             return None
         return committed
 
     @property
     def _has_room(self) -> bool:
         return len(self._groups) < group_config.GROUPS_PER_SHARD_MAX
+
+    def _begin_sessions(self, step: Step) -> None:
+        """Begin the sessions of loaded members, some in a turn of the loop; until then nobody is missed."""
+        looked_at = 0
+        for group in self._loaded_groups:
+            if self._groups.get(group.group_id) is not group:
+                continue
+            for member in group.members:
+                if not member.is_new:
+                    joining.extend_session(step, group, member)
+            if len(group.members) > self._config.max_size and group.can_rebalance:
+                joining.prepare_rebalance(step, group, f"it is larger than group.max.size={self._config.max_size}")
+            looked_at += 1 + len(group.members)
+            if looked_at >= SLICE_ITEMS_MAX:
+                step.outcome.set_timer(LoadedGroupsTimer(), SLICE_INTERVAL_MS)
+                return
 
     def _expire_offsets(self, step: Step) -> None:
         """Look through all groups, a slice in a turn of the loop; what one group has is one piece of work."""
@@ -286,7 +321,7 @@ class GroupShard:
             nothing_left = offsets.expire_offsets(step, group, self._offsets)
             if nothing_left and group.state is GroupState.EMPTY and not group.members.pending:
                 step.outcome.write(GroupRecord(group.group_id, None))
-            if looked_at >= SLICE_OFFSETS_MAX:
+            if looked_at >= SLICE_ITEMS_MAX:
                 step.outcome.set_timer(OffsetExpiryTimer(), SLICE_INTERVAL_MS)
                 return
         self._to_expire = None

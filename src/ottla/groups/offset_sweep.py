@@ -17,8 +17,8 @@ from ottla.groups.step import OffsetSweepTimer, Step
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
-SLICE_OFFSETS_MAX: Final = 250
-"""Offsets looked at in one turn of the loop: 1 to 2 ms when all of them go."""
+SLICE_ITEMS_MAX: Final = 250
+"""Offsets, groups or members of a shard looked at in one turn of the loop: 1 to 2 ms when all of them change."""
 
 SLICE_INTERVAL_MS: Final = 1
 """From one slice to the next: what came meanwhile goes first."""
@@ -58,7 +58,7 @@ class OffsetSweep:
 
     def go_on(self, step: Step) -> None:
         """Remove a slice, and set the timer for the next if there is more."""
-        left, written_before = SLICE_OFFSETS_MAX, len(step.outcome.records)
+        left, written_before = SLICE_ITEMS_MAX, len(step.outcome.records)
         while left and (self._topic is not None or self._topics):
             if self._topic is None:
                 self._open(self._topics.popleft())
@@ -85,7 +85,7 @@ class OffsetSweep:
             looked_at += 1
             partition = TopicPartition(topic, index)
             committed = self._offsets.get(group_id, partition)
-            if committed is not None and self._deleted.owned(topic, committed):
+            if committed is not None and self._deleted.is_orphaned(topic, committed):
                 step.outcome.write(OffsetRecord(group_id, partition, None))
         if looked_at < count_max:
             if self._mark is not None:

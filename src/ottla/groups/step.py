@@ -47,6 +47,11 @@ class SyncTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedGroupsTimer:
+    """Time to begin the sessions of more groups that were loaded."""
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetExpiryTimer:
     """Time to look for offsets that are older than their retention."""
 
@@ -56,4 +61,4 @@ class OffsetSweepTimer:
     """Time to remove more of the offsets that deleted topics left."""
 
 
-GroupTimer = SessionTimer | JoinTimer | SyncTimer | OffsetExpiryTimer | OffsetSweepTimer
+GroupTimer = SessionTimer | JoinTimer | SyncTimer | LoadedGroupsTimer | OffsetExpiryTimer | OffsetSweepTimer

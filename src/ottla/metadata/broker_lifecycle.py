@@ -1,9 +1,10 @@
 """The life of this broker in its cluster: from the open store to the end of its session.
 
-    open the store --> register: a session, a broker epoch --> load the metadata --> elect --> ... --> close
+    open the store --> register: session, broker epoch --> elect --> load the metadata --> take over --> ... --> close
 
-With one broker the election is always won. With several, a broker that lost it goes on without it: it follows the log,
-and sends what is to be decided to the controller it finds there.
+The election comes before the load: from then on nobody else appends, so what is loaded is all there is to decide upon.
+The election comes before the load: from then on nobody else appends, so what is loaded is all there is to decide on.
+follows the log, and sends what is to be decided to the controller it finds there.
 """
 
 import json

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,6 +8,7 @@ from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import build_batch
+from ottla.runtime.turns import ITEMS_PER_TURN
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import WordAnswer, WordShard, crash, environment, get, park, put, until
 
@@ -73,6 +75,17 @@ async def test_a_log_larger_than_a_chunk_is_loaded_whole():
     await harness.load()
     assert len(harness.runner.active_shard.words) == 50
     await harness.environment.tasks.close()
+
+
+async def test_others_get_on_while_a_shard_is_loaded(harness: Harness):
+    records = [(0, b"%d" % number, b"word", ()) for number in range(5 * ITEMS_PER_TURN)]
+    harness.partition.append(build_batch(records), acks=-1, on_ack=lambda ack: None, from_client=False)
+    seen: set[int] = set()
+    harness.runner.start()
+    while harness.runner.state is ShardState.LOADING:
+        seen.add(len(harness.runner._shard.words))  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    assert set(range(ITEMS_PER_TURN, 5 * ITEMS_PER_TURN, ITEMS_PER_TURN)) <= seen
 
 
 async def test_records_of_unknown_kinds_are_passed_over(harness: Harness):

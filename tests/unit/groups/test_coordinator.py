@@ -11,7 +11,7 @@ from ottla.groups.deleted_topics import SWEEP_DELAY_MS_MIN
 from ottla.groups.group_config import GROUP_ID_BYTES_MAX, PROTOCOLS_PER_MEMBER_MAX, GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.members import MemberProtocol
-from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX
 from ottla.groups.requests import (
     CommitOffsets,
     Committer,
@@ -34,7 +34,7 @@ from tests.unit.coordination.toy import environment, until
 from tests.unit.metadata.images import image_of, topic_record
 
 PARTITION = TopicPartition("flights", 0)
-OFFSETS = 3 * SLICE_OFFSETS_MAX + 7
+OFFSETS = 3 * SLICE_ITEMS_MAX + 7
 
 
 class Harness:
@@ -252,7 +252,7 @@ async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobo
     harness.delete_topic()
     harness.create_topic(2)
     harness.turn.end()
-    assert 0 < sum(end - first for first, end, _ in harness.partition.batches[before:]) <= SLICE_OFFSETS_MAX
+    assert 0 < sum(end - first for first, end, _ in harness.partition.batches[before:]) <= SLICE_ITEMS_MAX
     harness.fetch(f"g{OFFSETS - 1}")
     harness.commit(8, f"g{OFFSETS - 2}")
     harness.turn.end()
@@ -261,7 +261,7 @@ async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobo
         left = shard_of(harness).offset_count
         harness.environment.timer.advance(SLICE_INTERVAL_MS)
         harness.turn.end()
-        assert left - SLICE_OFFSETS_MAX <= shard_of(harness).offset_count < left
+        assert left - SLICE_ITEMS_MAX <= shard_of(harness).offset_count < left
     harness.answers.clear()
     harness.restart()
     await harness.elect()

@@ -12,10 +12,10 @@ from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.group_state import GroupState
 from ottla.groups.members import MemberProtocol
-from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_OFFSETS_MAX
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.groups.requests import CommitOffsets, Committer, Join, OffsetToCommit, Sync, TopicOffsetsToCommit
-from ottla.groups.step import JoinTimer, OffsetExpiryTimer, SessionTimer
+from ottla.groups.step import JoinTimer, LoadedGroupsTimer, OffsetExpiryTimer, SessionTimer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from tests.unit.groups.topics import Topics
@@ -193,7 +193,7 @@ def test_an_offset_with_a_retention_of_its_own_goes_when_that_is_over():
 
 def test_offsets_of_many_groups_expire_in_slices():
     harness = Harness()
-    for number in range(SLICE_OFFSETS_MAX):
+    for number in range(SLICE_ITEMS_MAX):
         committer = Committer(f"g{number}", retention_ms=1)
         commit = CommitOffsets(committer, orders(OffsetToCommit(0, 1), OffsetToCommit(1, 1), OffsetToCommit(2, 1)))
         harness.apply(harness.shard.handle_commit(0, commit, lambda answer: None))
@@ -202,7 +202,7 @@ def test_offsets_of_many_groups_expire_in_slices():
     while delay_ms == SLICE_INTERVAL_MS:
         left = harness.shard.offset_count
         harness.apply(harness.shard.handle_timer(10, OffsetExpiryTimer()))
-        assert left - SLICE_OFFSETS_MAX <= harness.shard.offset_count
+        assert left - SLICE_ITEMS_MAX <= harness.shard.offset_count
         delay_ms = harness.outcomes[-1].timers[OffsetExpiryTimer()]
         slices += 1
     assert (harness.shard.offset_count, harness.shard.group_count, slices) == (0, 0, 4)
@@ -243,6 +243,22 @@ def test_the_last_record_of_a_group_counts_when_it_is_loaded():
     (group,) = shard.groups()
     assert (group.generation_id, group.leader_id, group.state) == (2, "b", GroupState.STABLE)
     assert [each.member_id for each in group.members] == ["b"]
+
+
+def test_the_sessions_of_many_loaded_members_begin_in_slices():
+    count = 2 * SLICE_ITEMS_MAX
+    groups = [GroupSnapshot("consumer", 1, "range", "a", 0, (member("a"),)) for _ in range(count)]
+    shard = loading(*(GroupRecord(f"g{number}", group) for number, group in enumerate(groups)))
+    outcome = shard.handle_loaded(100)
+    begun: set[str] = set()
+    for _ in range(4):
+        sessions = [key.group_id for key in outcome.timers if isinstance(key, SessionTimer)]
+        assert len(sessions) == SLICE_ITEMS_MAX // 2
+        begun.update(sessions)
+        assert outcome.timers[LoadedGroupsTimer()] == SLICE_INTERVAL_MS
+        outcome = shard.handle_timer(100, LoadedGroupsTimer())
+    assert len(begun) == count
+    assert outcome.timers == {}
 
 
 def test_every_loaded_member_has_a_whole_session():
