@@ -77,8 +77,6 @@ COMPATIBILITY_TAIL = """
 - **`max.connections.per.ip.overrides`** takes addresses; names of hosts, which Kafka looks up, are refused.
 - **Settings of Kafka's threads, caches and purgatories** are refused while the broker runs, and passed over in a file:
   they would change nothing.
-- **Compaction does not run yet**: a compacted topic keeps every record, and the settings of the cleaner are stored and
-  described but change nothing.
 - **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
   versions. Otherwise bytes behind the end of a request close the connection.
 - **Message formats 0 and 1 are refused**, as Kafka 4 does.

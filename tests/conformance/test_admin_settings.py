@@ -119,7 +119,7 @@ class TestConfluent:
             (ResourceType.BROKER, "no.such", "1", "no.such is not a broker setting: take it out"),
             (ResourceType.BROKER, "num.partitions", "4", "num.partitions is read-only: set it in the broker's file"),
             (ResourceType.BROKER, "ssl.keystore.location", "k", "connections are neither encrypted nor authenticated"),
-            (ResourceType.BROKER, "log.cleaner.threads", "2", "would change nothing"),
+            (ResourceType.BROKER, "num.io.threads", "2", "would change nothing"),
             (ResourceType.BROKER, "log.retention.ms", "soon", "it must be a whole number of at least -1"),
         ],
     )
