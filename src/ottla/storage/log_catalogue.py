@@ -16,6 +16,7 @@ from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.parallel import map_in_threads, processor_count
+from ottla.runtime.turns import in_turns
 from ottla.storage.file_names import (
     PARTITION_METADATA,
     deleted_directory_name,
@@ -113,7 +114,10 @@ class LogCatalogue:
             missing = [name for name in names if name not in self._logs]
             if missing:
                 await self._make(missing, topic_id, config)
-            return [await self._claim(self._logs[name], topic_id, config) for name in names]
+            claimed: list[Log] = []
+            async for some in in_turns(names):
+                claimed += [await self._claim(self._logs[name], topic_id, config) for name in some]
+            return claimed
 
     async def delete(self, names: Collection[TopicPartition]) -> None:
         """Take logs away: their directories are renamed at once and removed after `file.delete.delay.ms`.
@@ -126,7 +130,8 @@ class LogCatalogue:
             found = [self._logs.pop(name, None) for name in names]
             logs = [log for log in found if log is not None]
             if logs:
-                await asyncio.gather(*map(_let_go, logs))
+                async for some in in_turns(logs):
+                    await asyncio.gather(*map(_let_go, some))
                 directories = {log.directory: log.topic_partition for log in logs}
                 await self._rename_deleted(directories, logs[0].config.file_delete_delay_ms)
 
@@ -156,12 +161,11 @@ class LogCatalogue:
         except OSError as error:
             writer.fail("open", error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"could not make {self._path(names[0])}: {error}") from error
-        for name, loaded in found.items():
-            path = self._path(name)
-            self._undeleted.pop(path, None)
-            self._logs[name] = Log(
-                name, topic_id, path, config, self._resources, loaded.state, identity_is_durable=False
-            )
+        async for some in in_turns(names):
+            for name in some:
+                path, state = self._path(name), found[name].state
+                self._undeleted.pop(path, None)
+                self._logs[name] = Log(name, topic_id, path, config, self._resources, state, identity_is_durable=False)
         if leftovers:
             self._removal.remove_trees_later(leftovers, config.file_delete_delay_ms)
 
