@@ -1,9 +1,12 @@
 """Who asks: what authentication found out about a client, whichever door it came by."""
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla.model.lazy_dataclass import dataclass
 
 
-class Principal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Principal:
     """A name of a type; the type is `User` for everybody whom Kafka's own authentication knows."""
 
     type: str

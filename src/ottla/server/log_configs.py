@@ -4,10 +4,11 @@ Making it takes a tenth of a millisecond, so that a default of the broker that c
 hold the event loop for a second.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.configs import ConfigService
 from ottla.metadata.image.image import MetadataImage, topic_resource
+from ottla.model.lazy_dataclass import dataclass
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
 
@@ -15,7 +16,8 @@ CONFIGS_MAX: Final = 256
 """How many different ones are kept: thousands of topics usually set the same few things."""
 
 
-class TopicConfig(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
     """What holds for the partitions of a topic."""
 
     log: LogConfig

@@ -5,6 +5,7 @@ The hints cost a look into a dictionary each: strangers may send as many names a
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -28,7 +29,7 @@ def unknown_topic_setting(name: str) -> str:
         return f"{name} is a setting of brokers: on a topic, set {topic_setting}"
     if name in BROKER_SETTINGS:
         return f"{name} is a setting of brokers, topics have none of their own: take it out"
-    return _unknown(name, "topic", _TOPIC_WORDS)
+    return _unknown(name, "topic")
 
 
 def unknown_broker_setting(name: str) -> str:
@@ -46,7 +47,7 @@ def unknown_broker_setting(name: str) -> str:
         return f"{name} is not supported: {UNSUPPORTED_TOPIC_SETTINGS[name].reason}; take it out"
     if name in ALIASES:
         return f"{name} is the old name of {ALIASES[name]}"
-    return _unknown(name, "broker", _BROKER_WORDS)
+    return _unknown(name, "broker")
 
 
 def _words(name: str) -> str:
@@ -54,11 +55,13 @@ def _words(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-_TOPIC_WORDS: Final = {_words(name): name for name in TOPIC_SETTINGS}
-_BROKER_WORDS: Final = {_words(name): name for name in BROKER_SETTINGS}
+@cache
+def _by_words(kind: str) -> Mapping[str, str]:
+    """The names of a kind by their words, made when somebody first makes a mistake."""
+    return {_words(name): name for name in (TOPIC_SETTINGS if kind == "topic" else BROKER_SETTINGS)}
 
 
-def _unknown(name: str, kind: str, known: Mapping[str, str]) -> str:
-    similar = known.get(_words(name[:100]))
+def _unknown(name: str, kind: str) -> str:
+    similar = _by_words(kind).get(_words(name[:100]))
     hint = f"did you mean {similar}?" if similar is not None else _LOOK_IT_UP
     return f"{shortened(name)} is not a {kind} setting: {hint}"
