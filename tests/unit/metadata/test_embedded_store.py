@@ -175,6 +175,17 @@ async def test_those_who_watch_are_told_of_growth(open_store):
     assert seen == [2]
 
 
+async def test_one_who_watches_and_fails_makes_no_append_fail(open_store, caplog):
+    store = await open_store()
+    seen = []
+    store.watch(lambda end_offset: 1 // 0)
+    store.watch(seen.append)
+    epoch = await store.elect(await store.register_broker(1, b""))
+    assert await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0) == 1
+    assert seen == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_a_file_that_is_no_database_is_refused_with_its_path(tmp_path):
     (tmp_path / FILE_NAME).write_bytes(b"not a database, but long enough to be looked at" * 100)
     store = EmbeddedStore(tmp_path)

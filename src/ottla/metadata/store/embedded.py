@@ -10,6 +10,7 @@ nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction, so several
 file. All calls run in one thread of its own, in order; the event loop never waits for the disk.
 """
 
+import logging
 import sqlite3
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ from ottla.metadata.store.interface import (
     StoredRecords,
     StoreError,
 )
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,7 +90,11 @@ class EmbeddedStore:
         """Append all records or none, durably. Raises FencedError or StaleOffsetError."""
         end_offset = await self._call(self._append, records, controller_epoch, expected_end_offset)
         for callback in self._watchers:
-            callback(end_offset)
+            try:
+                callback(end_offset)
+            except Exception:
+                # The records are durable: who appended them must not hear that they are not.
+                logger.exception("one who watches the metadata log failed at offset %d", end_offset)
         return end_offset
 
     async def read(self, from_offset: int) -> StoredRecords:
