@@ -45,8 +45,10 @@ class FlowControl(NamedTuple):
     """Unanswered requests of a connection."""
     out_bytes_max: int
     """Bytes of answers in memory that a connection has not taken."""
+    out_bytes_min: int
+    """What each may have of them, whatever the others have."""
     out_bytes_total_max: int
-    """The same over all connections."""
+    """Bytes of answers in memory that all connections together have not taken, before each may have less."""
     out_bytes_hard_max: int
     """With more bytes than this over all, those who have not read for the longest time are closed."""
 
@@ -54,18 +56,20 @@ class FlowControl(NamedTuple):
     def of(cls, config: NetworkConfig) -> "FlowControl":
         """As a listener's configuration says."""
         return cls(
-            config.in_flight_requests_max, config.out_bytes_max, config.out_bytes_total_max, config.out_bytes_hard_max
+            in_flight_max=config.in_flight_requests_max,
+            out_bytes_max=config.out_bytes_max,
+            out_bytes_min=config.out_bytes_max // _UNDER_PRESSURE,
+            out_bytes_total_max=config.out_bytes_total_max,
+            out_bytes_hard_max=config.out_bytes_hard_max,
         )
 
     def out_max(self, total_bytes: int) -> int:
         """What one connection may have pending when all together have `total_bytes`."""
-        return self.out_bytes_max // _UNDER_PRESSURE if total_bytes > self.out_bytes_total_max else self.out_bytes_max
+        return self.out_bytes_min if total_bytes > self.out_bytes_total_max else self.out_bytes_max
 
     def is_full(self, in_flight: int, pending_bytes: int, total_bytes: int) -> bool:
         """Whether a connection is at its high-water mark: nothing more is to be asked of us."""
-        if in_flight >= self.in_flight_max:
-            return True
-        return pending_bytes > self.out_bytes_max // _UNDER_PRESSURE and pending_bytes > self.out_max(total_bytes)
+        return in_flight >= self.in_flight_max or pending_bytes > self.out_max(total_bytes)
 
     def is_low(self, in_flight: int, pending_bytes: int, total_bytes: int) -> bool:
         """Whether a connection is at its low-water mark: it goes on."""

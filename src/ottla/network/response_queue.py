@@ -97,13 +97,13 @@ class ResponseQueue:
             return
         answers = self.answers
         place = number - self._first
-        answers[place] = parts
         if place:
+            answers[place] = parts
             self._change_held(_held_bytes(parts))
             return
-        self._sender.on_response(parts)
         del answers[0]
-        self._first += 1
+        self._first = number + 1
+        self._sender.on_response(parts)
         while answers and (held := answers[0]) is not None:
             del answers[0]
             self._first += 1
