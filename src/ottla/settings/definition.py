@@ -18,6 +18,9 @@ from ottla.settings.value import SettingType, SettingValue, parse_value
 NO_EFFECT: Final = "It changes nothing yet: "
 """How the documentation of such a setting says so; the reason follows. `ottla topic` looks for it to warn."""
 
+VALUE_LENGTH_MAX: Final = 32_767
+"""Characters of a value, as in Kafka: every value is kept in the metadata, in memory, and described."""
+
 SHOWN_LENGTH_MAX: Final = 100
 COMPLAINTS_MAX: Final = 10
 """How many settings of one resource a message names at most."""
@@ -99,6 +102,8 @@ class SettingDefinition:
 
     def parse(self, text: str) -> SettingValue:
         """The typed value. Raises InvalidSettingError, which names the setting and what it allows."""
+        if len(text) > VALUE_LENGTH_MAX:
+            raise self._refusal(text, f"it must have at most {VALUE_LENGTH_MAX} characters")
         try:
             value = parse_value(self.type, text.strip())
         except ValueError as error:

@@ -21,6 +21,9 @@ PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """How a listener can speak in Kafka."""
 
 DEFAULT_PROTOCOL_MAP: Final = ",".join(f"{name}:{name}" for name in PROTOCOLS)
+LISTENERS_MAX: Final = 16
+"""Whoever may change `listeners` could open thousands: each takes sockets, and has a bound on responses of its own."""
+
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (addresses nobody can come to)
 
 
@@ -41,6 +44,8 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
     opened = tuple(each for each in endpoints if each.listener not in controllers)
     if not opened:
         raise InvalidSettingError("listeners has none for clients: write PLAINTEXT://host:port")
+    if len(opened) > LISTENERS_MAX:
+        raise InvalidSettingError(f"listeners has {len(opened)} listeners: there may be {LISTENERS_MAX}")
     _require_different_ports(opened)
     _require_plaintext(opened, _protocols(_items(values["listener.security.protocol.map"])))
     names = [each.listener for each in opened]

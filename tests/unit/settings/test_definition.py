@@ -26,3 +26,10 @@ def test_a_refusal_says_which_values_are_allowed(kind, validator, text, allowed)
         definition(kind, validator).parse(text)
     assert refused.value.message.startswith(f"the.setting={text!r} is refused: it must ")
     assert refused.value.message.endswith(allowed)
+
+
+def test_a_value_longer_than_the_metadata_keeps_is_refused_and_repeated_in_part():
+    assert definition(SettingType.STRING).parse("x" * 32_767) == "x" * 32_767
+    with pytest.raises(InvalidSettingError, match="at most 32767 characters") as refused:
+        definition(SettingType.STRING).parse("x" * 32_768)
+    assert len(refused.value.message) < 300

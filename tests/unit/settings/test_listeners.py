@@ -56,6 +56,7 @@ def test_one_port_may_be_shared_by_an_ipv4_and_an_ipv6_address():
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners names PLAINTEXT more than once"),
         ({**NAMED, "listeners": "INTERNAL://a:1,EXTERNAL://b:1"}, "at one port: give each its own"),
         ({**NAMED, "listeners": "INTERNAL://[::1]:1,EXTERNAL://:1"}, "at one port: give each its own"),
+        ({"listeners": ",".join(f"L{each}://:0" for each in range(17))}, "listeners has 17 listeners: there may be 16"),
         ({"listeners": "localhost:9092"}, "listeners: 'localhost:9092' is not an address"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "write NAME:PROTOCOL"),
         ({"listener.security.protocol.map": "PLAINTEXT:QUIC"}, "write NAME:PROTOCOL"),
