@@ -59,7 +59,19 @@ class ResponseSlot:
         queue = self._queue
         assert queue is not None, "a request is answered once"
         self._queue = None
-        queue.fill(self._number, parts)
+        answers = queue.answers
+        if queue.is_closed:
+            return
+        place = self._number - queue.first
+        if place:
+            answers[place] = parts
+            queue.hold(parts)
+            return
+        del answers[0]
+        queue.first += 1
+        queue.sender.on_response(parts)
+        if answers and answers[0] is not None:
+            queue.release()
 
     def skip(self) -> None:
         """There is no response to this request."""
@@ -69,13 +81,14 @@ class ResponseSlot:
 class ResponseQueue:
     """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("_first", "_is_closed", "_next", "_sender", "answers", "held_bytes")
+    __slots__ = ("_next", "answers", "first", "held_bytes", "is_closed", "sender")
 
     def __init__(self, sender: Sender) -> None:
-        self._sender = sender
-        self._first = 0  # number of the first answer
-        self._next = 0  # number of the next request
-        self._is_closed = False
+        self.sender = sender
+        self.first = 0
+        """The number of the first answer."""
+        self._next = 0  # the number of the next request
+        self.is_closed = False
         self.answers: list[Sequence[Part] | None] = []
         """One for each request whose response has not left; None where there is none yet."""
         self.held_bytes = 0
@@ -91,40 +104,34 @@ class ResponseQueue:
         self._next = number + 1
         return ResponseSlot(self, number)
 
-    def fill(self, number: int, parts: Sequence[Part]) -> None:
-        """The answer of a slot: it leaves, with those behind it that are there, or is held."""
-        if self._is_closed:
-            return
+    def hold(self, parts: Sequence[Part]) -> None:
+        """An answer has to wait for an earlier one."""
+        self._change_held(_held_bytes(parts))
+
+    def release(self) -> None:
+        """Let go of the answers up to the first that is not there."""
         answers = self.answers
-        place = number - self._first
-        if place:
-            answers[place] = parts
-            self._change_held(_held_bytes(parts))
-            return
-        del answers[0]
-        self._first = number + 1
-        self._sender.on_response(parts)
-        while answers and (held := answers[0]) is not None:
+        while answers and (parts := answers[0]) is not None:
             del answers[0]
-            self._first += 1
-            self._change_held(-_held_bytes(held))
-            self._sender.on_response(held)
+            self.first += 1
+            self._change_held(-_held_bytes(parts))
+            self.sender.on_response(parts)
 
     def abandon(self) -> None:
         """A slot will never be filled. Called from whatever thread lets go of it last."""
-        if not self._is_closed:
-            self._sender.on_abandoned()
+        if not self.is_closed:
+            self.sender.on_abandoned()
 
     def clear(self) -> None:
         """The connection is closed: what slots are filled with goes nowhere."""
-        self._is_closed = True
+        self.is_closed = True
         self.answers.clear()
         self._change_held(-self.held_bytes)
 
     def _change_held(self, by: int) -> None:
         if by:
             self.held_bytes += by
-            self._sender.on_held(by)
+            self.sender.on_held(by)
 
 
 def _held_bytes(parts: Sequence[Part]) -> int:
