@@ -1,8 +1,9 @@
 """Which broker coordinates what."""
 
+from collections.abc import Callable
+
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
 from ottla.broker.topics import TopicService
-from ottla.groups.group_partition import partition_of_group
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -13,10 +14,12 @@ from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 class CoordinatorLookup:
     """Finds coordinators by the partitions they keep their state in. Belongs to the event loop."""
 
-    __slots__ = ("_authorizer", "_topics")
+    __slots__ = ("_authorizer", "_partition_of_group", "_topics")
 
-    def __init__(self, topics: TopicService, authorizer: Authorizer) -> None:
+    def __init__(self, topics: TopicService, partition_of_group: Callable[[str], int], authorizer: Authorizer) -> None:
+        """`partition_of_group` says which partition of their topic the state of a group is kept in."""
         self._topics = topics
+        self._partition_of_group = partition_of_group
         self._authorizer = authorizer
 
     async def groups_topic(self) -> TopicImage:
@@ -37,4 +40,4 @@ class CoordinatorLookup:
         Raises ApiError GROUP_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        return topic.partitions[partition_of_group(group_id, len(topic.partitions))].leader
+        return topic.partitions[self._partition_of_group(group_id)].leader

@@ -37,6 +37,7 @@ from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, He
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.replication.partition import Partition
 
 R = TypeVar("R")
@@ -53,12 +54,15 @@ class GroupCoordinator:
     Belongs to the event loop; nothing here blocks.
     """
 
-    __slots__ = ("_deleted_topics", "_image", "_runtime", "config", "partition_count")
+    __slots__ = ("_deleted_topics", "_image", "_offsets_topic_id", "_runtime", "config", "partition_count")
 
     def __init__(self, config: GroupConfig, environment: Environment) -> None:
         self.config = config
         self.partition_count = config.offsets_topic_partitions
-        """How many partitions the offsets topic has: by the setting, until the topic is known."""
+        """Over how many partitions groups are spread: as many as the offsets topic had when this broker first saw it. A
+        topic that grows moves no group before the next start, as in Apache Kafka: its state would stay behind.
+        """
+        self._offsets_topic_id: UUID | None = None
         limits = CoordinatorLimits(load_chunk_bytes=config.load_buffer_bytes)
         self._image = MetadataImage("")
         self._deleted_topics: dict[int, DeletedTopics] = {}
@@ -68,13 +72,8 @@ class GroupCoordinator:
 
     # What the server says
 
-    def elected(self, partition: Partition, partition_count: int | None = None) -> None:
-        """This broker leads a partition of the offsets topic from now on: load its groups in the background.
-
-        `partition_count` says how many partitions the topic has, if not as many as the setting asks for.
-        """
-        if partition_count is not None:
-            self.partition_count = partition_count
+    def elected(self, partition: Partition) -> None:
+        """This broker leads a partition of the offsets topic from now on: load its groups in the background."""
         self._deleted_topics[partition.index] = DeletedTopics(self._topic_id)
         self._runtime.elected(partition)
 
@@ -91,6 +90,10 @@ class GroupCoordinator:
         old ones are removed in the background.
         """
         self._image = image
+        offsets_topic = image.topic(CONSUMER_OFFSETS_TOPIC)
+        if offsets_topic is not None and offsets_topic.topic_id != self._offsets_topic_id:
+            self._offsets_topic_id = offsets_topic.topic_id
+            self.partition_count = len(offsets_topic.partitions)
         if not deleted_topics:
             return
         for deleted in self._deleted_topics.values():

@@ -169,7 +169,6 @@ class PartitionKeeper:
         partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
         self._replicas.add(partition)
         if topic.name == CONSUMER_OFFSETS_TOPIC:
-            self._groups.partition_count = len(topic.partitions)
             self._groups.elected(partition)
         return partition
 

@@ -115,7 +115,7 @@ class Server:
             configs=self._configs,
             groups=GroupService(self._groups, authorizer, doors.rng),
             committed_offsets=CommittedOffsetService(self._groups, authorizer, lambda: self._metadata.image),
-            coordinators=CoordinatorLookup(topics, authorizer),
+            coordinators=CoordinatorLookup(topics, self._groups.partition_of, authorizer),
             cluster=ClusterView(config, lambda: self._metadata.image, authorizer),
             producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),

@@ -13,8 +13,10 @@ from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.topics import TopicService
 from ottla.gateways.kafka.api import Api
+from ottla.groups.group_partition import partition_of_group
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
@@ -36,7 +38,7 @@ class AdminDoor:
         self.controller = self.metadata.controller
         self.authorizer = authorizer
         self.topics = TopicService(self.controller, self.config, authorizer)
-        self.coordinators = CoordinatorLookup(self.topics, authorizer)
+        self.coordinators = CoordinatorLookup(self.topics, self.partition_of_group, authorizer)
         self.configs = ConfigService(self.controller, self.settings, authorizer)
         self.cluster = ClusterView(self.config, lambda: self.image, authorizer)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
@@ -45,6 +47,10 @@ class AdminDoor:
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
+
+    def partition_of_group(self, group_id: str) -> int:
+        """The partition of the offsets topic that keeps the group."""
+        return partition_of_group(group_id, len(self.image.topics_by_name[CONSUMER_OFFSETS_TOPIC].partitions))
 
     async def open(self) -> AdminDoor:
         await self.metadata.start()

@@ -24,10 +24,12 @@ from ottla.groups.requests import (
     Sync,
     TopicOffsetsToCommit,
 )
+from ottla.metadata.controller.replica_assignment import new_partition
 from ottla.metadata.image.delta import apply_records
-from ottla.metadata.records import TopicRemovedRecord
+from ottla.metadata.records import PartitionsAddedRecord, TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import environment, until
@@ -191,10 +193,16 @@ async def test_groups_belong_to_the_partition_of_their_name():
     await harness.environment.tasks.close()
 
 
-async def test_the_topic_may_have_another_number_of_partitions_than_the_setting(harness: Harness):
-    harness.groups.elected(harness.partition, 10)
-    assert harness.groups.partition_of("hello") == 99162322 % 10
-    await until(lambda: not harness.groups.is_loading)
+async def test_groups_stay_in_their_partitions_when_the_topic_grows_but_not_when_it_is_made_again(harness: Harness):
+    first = topic_record(CONSUMER_OFFSETS_TOPIC, 7, 10)
+    grown = PartitionsAddedRecord(first.topic_id, (new_partition((1,)),))
+    again = topic_record(CONSUMER_OFFSETS_TOPIC, 8, 11)
+    seen = []
+    for records in ([first], [grown], [TopicRemovedRecord(first.topic_id)], [again]):
+        harness.image, _ = apply_records(harness.image, records)
+        harness.groups.metadata_changed(harness.image)
+        seen.append(harness.groups.partition_of("hello"))
+    assert seen == [99162322 % 10] * 3 + [99162322 % 11]
 
 
 async def test_deleting_a_topic_takes_the_offsets_in_it_along(harness: Harness):

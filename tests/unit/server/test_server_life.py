@@ -11,7 +11,9 @@ import pytest
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.store.interface import StoreError
 from ottla.model.error_code import ErrorCode
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.listening_socket import ListenError
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.list_groups import ListGroupsRequest
@@ -139,3 +141,21 @@ async def test_two_brokers_in_turn_do_not_share_what_is_in_memory(tmp_path: Path
     await find_coordinator(one)
     assert (await other.connect().ask(ListGroupsRequest(), 0)).error_code == ErrorCode.NONE
     await asyncio.gather(one.close(), other.close())
+
+
+async def test_an_offsets_topic_that_grows_loses_no_group(socketless_broker: SocketlessBroker) -> None:
+    await socketless_broker.create_topic("t")
+    await find_coordinator(socketless_broker)
+    peer = socketless_broker.connect()
+    groups = [f"g{number}" for number in range(12)]
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    for group_id in groups:
+        await peer.ask(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
+    growing = (CreatePartitionsTopic(name=CONSUMER_OFFSETS_TOPIC, count=5, assignments=None),)
+    grown = await peer.ask(CreatePartitionsRequest(topics=growing, timeout_ms=1_000), 3)
+    assert [each.error_code for each in grown.results] == [ErrorCode.NONE]
+    await find_coordinator(socketless_broker)
+    for group_id in groups:
+        fetched = await peer.ask(OffsetFetchRequest(group_id=group_id, topics=None), 7)
+        assert [each.committed_offset for topic in fetched.topics for each in topic.partitions] == [3]
