@@ -33,7 +33,7 @@ class FetchLimits:
 
 @dataclass(slots=True)
 class FetchTarget:
-    """One partition of a fetch: where to read, or why it cannot be read."""
+    """One partition of a fetch: where to read, or why it cannot be read. What is to be read does not change."""
 
     partition: Partition | None
     offset: int
@@ -45,7 +45,10 @@ class FetchTarget:
     """An error that the reader has heard of already, or hears of early enough with what the others give. It is part of
     every answer, but no reason to give one: who asks again for what is not there would be answered all the time."""
     nothing: "PartitionRead | None" = None
-    """What it gave when it was last read, if that was neither records nor anything the reader must hear of."""
+    """What it gave when it was last read, if that was neither records nor anything the reader must hear of. It gives
+    the same again while the partition is at the same version, for readers of the same isolation."""
+    nothing_committed: bool = False
+    """The isolation of `nothing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class PartitionRead:
     records: LogReadResult | None = None
     diverging_epoch: DivergingEpoch | None = None
     total_bytes: int = field(default=0)
+    version: int = -1
+    """The version of the partition that was read, -1 after an error: at the same one there is nothing new in it."""
 
 
 def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list[PartitionRead]:
@@ -91,17 +96,11 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
     read_committed = limits.read_committed
     reads = []
     for target in targets:
-        nothing, partition = target.nothing, target.partition
+        nothing = target.nothing
         if (
             nothing is not None
-            and partition is not None
-            and partition.high_watermark == nothing.high_watermark
-            and partition.last_stable_offset == nothing.last_stable_offset
-            and partition.log.log_start_offset == nothing.log_start_offset
-            and partition.is_leader
-            and (target.current_leader_epoch == partition.leader_epoch or target.current_leader_epoch < 0)
-            and (nothing.last_stable_offset if read_committed else nothing.high_watermark) <= target.offset
-            and target.offset <= partition.log.log_end_offset
+            and nothing.version == target.partition.version  # type: ignore[union-attr]
+            and target.nothing_committed is read_committed
         ):
             reads.append(nothing)
             continue
@@ -137,13 +136,14 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
             partition.last_stable_offset,
             partition.log.log_start_offset,
             diverging_epoch=diverging,
+            version=partition.version,
         )
         max_bytes = min(left, target.max_bytes)
         if diverging is not None:
             return read
         log = partition.log
         if upper <= target.offset <= log.log_end_offset and target.offset >= log.log_start_offset:
-            target.nothing = read
+            target.nothing, target.nothing_committed = read, limits.read_committed
         elif max_bytes > 0 or must_progress:
             read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
             read.total_bytes = read.records.total_bytes

@@ -99,7 +99,7 @@ def produce_one(
 ) -> None:
     """`produce` to a single partition; `on_decided` is called exactly once."""
     production = SingleProduction(on_decided)
-    partition.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+    partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
     if not production.is_over and acks != ACKS_NONE:
         deadlines.add(production, timeout_ms)
 
@@ -124,7 +124,7 @@ def produce(
             production.decide(index, write.refusal or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         on_ack = partial(production.decide, index)
-        write.partition.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
+        write.partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
     if not writes:
         on_produced([])
     elif not production.is_over and acks != ACKS_NONE:

@@ -18,6 +18,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.storage.append_origin import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class ShardLog:
             batches = self._build(append.records)
             append.records = []
             self._partition.append(
-                batches, acks=ACKS_ALL, on_ack=lambda ack: self._on_ack(append, ack), from_client=False
+                batches, acks=ACKS_ALL, on_ack=lambda ack: self._on_ack(append, ack), origin=AppendOrigin.COORDINATOR
             )
         except Exception as error:
             logger.exception("an append to %s failed inside the broker", self._partition.topic_partition)

@@ -27,6 +27,7 @@ from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_refusal import refusal_of
 from ottla.runtime.tasks import Tasks
+from ottla.storage.append_origin import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +52,9 @@ _STOPPED: Final = AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stoppe
 WritableBuffer = bytearray | memoryview
 
 
-Append = Callable[[WritableBuffer, Sequence[BatchInfo], int, OnAck, Callable[[], None], bool], None]
+Append = Callable[[WritableBuffer, Sequence[BatchInfo], int, OnAck, Callable[[], None], AppendOrigin], None]
 """How a partition appends a batch whose turn it is: records, what was found in them, acks, on_ack, on_buffer_free and
-from_client, as of `Partition.append`."""
+origin, as of `Leader.append`."""
 
 
 class WaitingAppend:
@@ -65,11 +66,11 @@ class WaitingAppend:
         "acks",
         "batches",
         "error",
-        "from_client",
         "is_over",
         "is_ready",
         "now_ms",
         "on_ready",
+        "origin",
         "records",
         "rules",
     )
@@ -83,7 +84,7 @@ class WaitingAppend:
         acks: int,
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None,
-        from_client: bool,
+        origin: AppendOrigin,
     ) -> None:
         """`batches` is None when `rules` have to open `records`."""
         self.records = records
@@ -91,7 +92,7 @@ class WaitingAppend:
         self.rules = rules
         self.now_ms = now_ms
         self.acks = acks
-        self.from_client = from_client
+        self.origin = origin
         self.is_ready = batches is not None
         """Whether it need not be opened, or no longer."""
         self.error: KernelError | None = None
@@ -251,7 +252,7 @@ class AppendQueue:
                 )
                 continue
             try:
-                self._append(append.records, append.batches, append.acks, append.tell, append.free, append.from_client)
+                self._append(append.records, append.batches, append.acks, append.tell, append.free, append.origin)
             except Exception:
                 logger.exception("a batch that was opened could not be appended")
                 append.free()

@@ -15,26 +15,29 @@ may take back.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
-from ottla.native import BatchInfo, validate_batches
-from ottla.native.errors import KernelError
-from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
-from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
-from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.acknowledgement import OnAck
+from ottla.replication.batch_opener import BatchOpener, WritableBuffer
+from ottla.replication.follower import Follower
+from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Leader
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
+from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
 from ottla.storage.log_read_result import LogReadResult
 
+__all__ = ["ACKS_ALL", "ACKS_LEADER", "ACKS_NONE", "NO_EPOCH", "UP_TO_HIGH_WATERMARK", "Partition", "WritableBuffer"]
+
 logger = logging.getLogger(__name__)
 
-ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+OnChange: TypeAlias = Callable[["Partition"], None]
+"""Called in the event loop with the partition that changed; one that raises is logged and keeps nobody else from it."""
 
 NO_EPOCH: Final = -1
 """Asks for no check of the leader epoch."""
@@ -46,19 +49,17 @@ UP_TO_HIGH_WATERMARK: Final = -1
 
 
 class Partition:
-    """One partition this broker holds a replica of.
+    """One partition this broker holds a replica of: its log, what is committed of it, and its role, a leader at first.
 
     Not for concurrent use: it belongs to the event loop. `append` and `read` never block.
     """
 
     __slots__ = (
-        "_ack_queue",
-        "_append_queue",
         "_clock",
-        "_flush_before_ack",
         "_opener",
+        "_subscribers",
         "_tasks",
-        "_waiting_for_local_end",
+        "flush_before_ack",
         "high_watermark",
         "index",
         "is_leader",
@@ -66,10 +67,12 @@ class Partition:
         "leader_epoch",
         "log",
         "min_insync_replicas",
-        "on_high_watermark",
         "replica_count",
+        "role",
         "topic_id",
         "topic_partition",
+        "version",
+        "waits_for_local_end",
     )
 
     def __init__(
@@ -83,29 +86,48 @@ class Partition:
         tasks: Tasks,
         opener: BatchOpener,
         flush_before_ack: bool,
-        on_high_watermark: Callable[["Partition"], None],
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.index = topic_partition.partition
         self.log = log
-        self.leader_epoch = leader_epoch
-        self.is_leader = True
         self.high_watermark = log.log_end_offset
         self.replica_count = 1
         self.isr_size = 1
         self.min_insync_replicas = 1
         """How many in-sync replicas acks=all asks for (`min.insync.replicas`)."""
-        self.on_high_watermark = on_high_watermark
+        self.flush_before_ack = flush_before_ack
+        self.version = 0
+        """Rises with anything a reader could notice: the high watermark, the last stable offset, the log start, an end
+        that moved back, who leads and since when. Who has read at a version and finds it again need not read again."""
+        self.waits_for_local_end: dict[asyncio.Future[None], int] = {}
         self._clock = clock
         self._tasks = tasks
-        self._flush_before_ack = flush_before_ack
-        self._ack_queue = AckQueue()
-        self._waiting_for_local_end: dict[asyncio.Future[None], int] = {}
         self._opener = opener
-        self._append_queue: AppendQueue | None = None
-        """What waits for a batch that is being opened; none while the topic never asked for that."""
-        log.on_progress = self._on_log_progress
+        self._subscribers: tuple[OnChange, ...] = ()
+        log.on_range_change = self.changed
+        self.become_leader(leader_epoch)
+
+    def become_leader(self, leader_epoch: int) -> None:
+        """This broker leads the partition from now on: it appends what producers send."""
+        self._take(Leader(self, self._clock, self._opener), leader_epoch)
+
+    def become_follower(self, leader_epoch: int) -> None:
+        """Another broker leads the partition from now on; whoever waits for an acknowledgement is told so."""
+        before = self.role
+        self._take(Follower(self, self._clock), leader_epoch)
+        self._leave(before)
+
+    def _take(self, role: Leader | Follower, leader_epoch: int) -> None:
+        self.role = role
+        self.is_leader = isinstance(role, Leader)
+        self.leader_epoch = leader_epoch
+        self.log.on_progress = role.on_log_progress
+        self.changed()
+
+    def _leave(self, role: Leader | Follower) -> None:
+        role.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
+        self.complete_local_end(_WHEREVER)
 
     @property
     def last_stable_offset(self) -> int:
@@ -115,7 +137,7 @@ class Partition:
     @property
     def unacknowledged_count(self) -> int:
         """How many appends wait for the high watermark."""
-        return len(self._ack_queue)
+        return self.role.unacknowledged_count
 
     def require_leader_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check.
@@ -137,96 +159,10 @@ class Partition:
         acks: int,
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None = None,
-        from_client: bool = True,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> None:
-        """Append a run of record batches; its base offsets and leader epoch are written in place.
-
-        `on_ack` is called exactly once: with acks=1 when the records are written, with acks=-1 when they are committed,
-        with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
-        `on_buffer_free`, which is called exactly once in every case. A batch that has to be opened first, and whatever
-        comes while it is, waits its turn (`ottla.replication.batch_opener`).
-        """
-        rules = self.log.config.topic_rules
-        now_ms = self._clock.now_ms()
-        try:
-            batches = rules.check(records, now_ms) if from_client else validate_batches(records, allow_control=True)
-        except KernelError as error:
-            if on_buffer_free is not None:
-                on_buffer_free()
-            on_ack(AppendAck.refused(refusal_of(self.topic_partition, error)))
-            return
-        queue = self._append_queue
-        if batches is None or (queue is not None and queue.waiting):
-            if queue is None:
-                queue = self._append_queue = AppendQueue(self.topic_partition, self._opener, self._append_checked)
-            queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, from_client))
-            return
-        self._append_checked(records, batches, acks, on_ack, on_buffer_free, from_client)
-
-    def _append_checked(
-        self,
-        records: WritableBuffer,
-        batches: Sequence[BatchInfo],
-        acks: int,
-        on_ack: OnAck,
-        on_buffer_free: Callable[[], None] | None,
-        from_client: bool,
-    ) -> None:
-        try:
-            if not self.is_leader:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
-            if acks == ACKS_ALL and self.isr_size < self.min_insync_replicas:
-                self._require_insync_replicas()
-            if from_client and batches[0].is_transactional:
-                raise ApiError(
-                    ErrorCode.INVALID_TXN_STATE, f"{self.topic_partition}: this broker does not serve transactions yet"
-                )
-            leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
-            info = self.log.append(
-                memoryview(records),
-                batches,
-                leader_epoch=self.leader_epoch,
-                now_ms=self._clock.now_ms(),
-                from_client=from_client,
-                on_free=on_buffer_free,
-                on_stage=None if leader_ack is None else leader_ack.on_stage,
-                sync=self._flush_before_ack,
-                report_written=acks != ACKS_ALL,
-            )
-        except ApiError as error:
-            if on_buffer_free is not None:
-                on_buffer_free()
-            on_ack(AppendAck.refused(error))
-            return
-        ack = AppendAck(
-            ErrorCode.NONE,
-            None,
-            info.first_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-        )
-        if info.duplicate and on_buffer_free is not None:
-            on_buffer_free()
-        if acks == ACKS_ALL:
-            required_offset = info.last_offset + 1
-            if required_offset <= self.high_watermark:
-                on_ack(ack)
-            else:
-                self._ack_queue.add(required_offset, ack, on_ack)
-        elif leader_ack is None or info.duplicate:
-            on_ack(ack)
-        else:
-            leader_ack.ack = ack
-
-    def _require_insync_replicas(self) -> None:
-        """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""
-        enough = min(self.min_insync_replicas, self.replica_count)
-        if self.isr_size < enough:
-            raise ApiError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {self.isr_size} in-sync replicas of {self.replica_count}, "
-                f"min.insync.replicas asks for {self.min_insync_replicas}",
-            )
+        """Append as the role does: `Leader.append`, `Follower.append`."""
+        self.role.append(records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin)
 
     @property
     def local_end_offset(self) -> int:
@@ -234,7 +170,7 @@ class Partition:
 
         What followers have does not matter to it.
         """
-        return self.log.flushed_end_offset if self._flush_before_ack else self.log.written_end_offset
+        return self.log.flushed_end_offset if self.flush_before_ack else self.log.written_end_offset
 
     def local_end_reached(self, offset: int) -> asyncio.Future[None]:
         """Done when `local_end_offset` is at least `offset`, or will not be soon: stopped, or the disk failed.
@@ -242,23 +178,15 @@ class Partition:
         Whoever waits no longer is to complete or cancel it.
         """
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_local_end[reached] = offset
-        reached.add_done_callback(self._waiting_for_local_end.pop)
+        self.waits_for_local_end[reached] = offset
+        reached.add_done_callback(self.waits_for_local_end.pop)
         return reached
 
-    def _complete_local_end(self, end_offset: int) -> None:
-        for reached, offset in tuple(self._waiting_for_local_end.items()):
+    def complete_local_end(self, end_offset: int) -> None:
+        """Tell those who wait for this replica to have everything below `end_offset` or less."""
+        for reached, offset in tuple(self.waits_for_local_end.items()):
             if offset <= end_offset and not reached.done():
                 reached.set_result(None)
-
-    def _on_log_progress(self, log: Log) -> None:
-        high_watermark = log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
-        if self._waiting_for_local_end:
-            self._complete_local_end(high_watermark)
-        if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
-            self._ack_queue.complete(high_watermark)
-            self._tell_readers()
 
     def read(self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool) -> LogReadResult:
         """File slices of the batches from `offset` on, below `max_offset`.
@@ -292,11 +220,7 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} is committed up to {self.high_watermark}, not {offset}",
             )
-        before = self.log.log_start_offset
-        log_start_offset = self.log.delete_records_before(offset)
-        if log_start_offset != before:
-            self._tell_readers()
-        return log_start_offset
+        return self.log.delete_records_before(offset)
 
     def epoch_of_offset(self, offset: int) -> int:
         """The leader epoch `offset` was written in, or, at the log end, will be; -1 when that is not known."""
@@ -315,54 +239,34 @@ class Partition:
 
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
-        self._fail_appends(ErrorCode.KAFKA_STORAGE_ERROR, message)
-        self._complete_local_end(_WHEREVER)
-
-    def _fail_appends(self, error: ErrorCode, message: str) -> None:
-        if self._append_queue is not None:
-            self._append_queue.fail(error, message)
-        self._ack_queue.fail(error, message)
+        self.role.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self.complete_local_end(_WHEREVER)
 
     def stop(self) -> None:
         """This broker no longer leads the partition, or the partition is deleted."""
         self.is_leader = False
-        self.log.on_progress = None
-        self._fail_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
-        self._complete_local_end(_WHEREVER)
-        self._tell_readers()
+        self.log.on_progress = self.log.on_range_change = None
+        self._leave(self.role)
+        self.changed()
 
-    def _tell_readers(self) -> None:
-        """Something that readers wait for has changed."""
-        try:
-            self.on_high_watermark(self)
-        except Exception:
-            logger.exception("a reader of %s failed to hear of a change", self.topic_partition)
+    def subscribe(self, on_change: OnChange) -> None:
+        """Call `on_change` whenever a reader may see something new of this partition (`version`)."""
+        self._subscribers = (*self._subscribers, on_change)
+
+    def unsubscribe(self, on_change: OnChange) -> None:
+        """Call it no more."""
+        self._subscribers = tuple(each for each in self._subscribers if each != on_change)
+
+    def changed(self) -> None:
+        """A reader may see something new: say so to everybody who wants to know."""
+        self.version += 1
+        for on_change in self._subscribers:
+            try:
+                on_change(self)
+            except Exception:
+                logger.exception("a reader of %s failed to hear of a change", self.topic_partition)
 
 
 def _bytes_of(result: LogReadResult) -> bytes:
     """What the slices hold. BLOCKING."""
     return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
-
-
-class _LeaderAck:
-    """Answers acks=1 when the records are written."""
-
-    __slots__ = ("_on_ack", "ack")
-
-    def __init__(self, on_ack: OnAck) -> None:
-        self._on_ack = on_ack
-        self.ack: AppendAck | None = None
-        """The answer, until it is given."""
-
-    def on_stage(self, stage: int, errno: int) -> None:
-        """The log I/O thread is done with a stage of this append: 1 written, 2 synced. The first one counts."""
-        del stage
-        ack, self.ack = self.ack, None
-        if ack is None:
-            return
-        if errno:
-            ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
-        try:
-            self._on_ack(ack)
-        except Exception:
-            logger.exception("a producer could not be told what became of its records")

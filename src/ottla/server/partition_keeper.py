@@ -104,8 +104,8 @@ class PartitionKeeper:
         for topic in image.topics_by_id.values():
             await self._serve_or_say(topic, image)
 
-    def on_high_watermark(self, partition: Partition) -> None:
-        """More can be read from a partition: whoever waits for it gets it."""
+    def on_change(self, partition: Partition) -> None:
+        """A reader may see something new of a partition: whoever waits for it gets it."""
         self._fetch_purgatory.check_and_complete(partition.topic_partition)
 
     def fail_all(self, message: str) -> None:
@@ -164,8 +164,8 @@ class PartitionKeeper:
             tasks=self._tasks,
             opener=self._opener,
             flush_before_ack=self._flush_before_ack,
-            on_high_watermark=self.on_high_watermark,
         )
+        partition.subscribe(self.on_change)
         partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
         self._replicas.add(partition)
         if topic.name == CONSUMER_OFFSETS_TOPIC:

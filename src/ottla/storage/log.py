@@ -19,6 +19,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
+from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.log_append_info import LogAppendInfo
@@ -37,6 +38,8 @@ from ottla.storage.retention import count_expired
 from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
 
+_CLIENT: Final = AppendOrigin.CLIENT
+_REPLICATION: Final = AppendOrigin.REPLICATION
 _WRITTEN_AND_SYNC: Final = WRITTEN | SYNC
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 _max_timestamp_of: Final = attrgetter("max_timestamp")
@@ -63,6 +66,7 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "on_progress",
+        "on_range_change",
         "producers",
         "snapshots",
         "topic_id",
@@ -86,6 +90,8 @@ class Log:
         self.directory = directory
         self.config = config
         self.on_progress: Callable[[Log], None] | None = None
+        self.on_range_change: Callable[[], None] | None = None
+        """Called when the log begins later than before, or was loaded again and may end earlier."""
         self.last_flush_ms: int | None = None
         """When a sync was last asked for; None when nobody knows."""
         self._resources = resources
@@ -136,7 +142,7 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
-        from_client: bool = True,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         on_free: OnFree | None = None,
         on_stage: OnStage | None = None,
         sync: bool = True,
@@ -148,16 +154,20 @@ class Log:
         written and then, with `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first
         may leave it out with `report_written=False`: it costs as much as the second. Neither is called for a duplicate.
 
+        From the leader come batches of one epoch that follow each other without a gap, at or after the log end; nothing
+        is written into them.
+
         An append that reaches `flush.messages` is synced without `sync`, and reported only once it is.
 
-        Raises ApiError: KAFKA_STORAGE_ERROR; for clients OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH;
-        RECORD_LIST_TOO_LARGE. What the topic asks of batches (`LogConfig.topic_rules`) was checked before.
+        Raises ApiError: KAFKA_STORAGE_ERROR; RECORD_LIST_TOO_LARGE; for clients OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_PRODUCER_EPOCH; from the leader OFFSET_OUT_OF_RANGE below the log end. What the topic asks of batches
+        (`LogConfig.topic_rules`) was checked before.
         """
         resources = self._resources
         if self._closed or resources.writer.failure is not None:
             self._require_writable()
         config = self.config
-        if from_client:
+        if origin is _CLIENT:
             first_time = self.producers.admit(batches)
             if first_time is not None:
                 return self._duplicate(first_time)
@@ -166,13 +176,16 @@ class Log:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
             )
-        stamp = now_ms if config.message_timestamp_type is _LOG_APPEND_TIME else -1
-        if stamp >= 0:
-            max_timestamp = stamp
+        stamp = -1
+        if config.message_timestamp_type is _LOG_APPEND_TIME and origin is not _REPLICATION:
+            stamp = max_timestamp = now_ms
         else:
             max_timestamp = batches[0].max_timestamp if len(batches) == 1 else max(map(_max_timestamp_of, batches))
         first_offset = self.log_end_offset
-        end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
+        if origin is not _REPLICATION:
+            end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
+        else:
+            first_offset, end_offset = self._offsets_of_leader(batches)
         if self._appender.must_roll(size, end_offset - 1, max_timestamp, now_ms, config):
             self._roll(now_ms)
         if leader_epoch > self.leader_epochs.latest_epoch:
@@ -190,6 +203,15 @@ class Log:
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def _offsets_of_leader(self, batches: Sequence[BatchInfo]) -> tuple[int, int]:
+        first_offset = batches[0].base_offset
+        if first_offset < self.log_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} ends at {self.log_end_offset}, the leader's records begin at {first_offset}",
+            )
+        return first_offset, batches[-1].last_offset + 1
 
     def _duplicate(self, first_time: ProducerBatch) -> LogAppendInfo:
         """What became of a batch when it was sent the first time."""
@@ -420,6 +442,8 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
+            if self.on_range_change is not None:
+                self.on_range_change()
 
     async def flush(self) -> None:
         """Make everything appended so far durable. Raises ApiError KAFKA_STORAGE_ERROR."""
@@ -459,6 +483,8 @@ class Log:
         self.producers.leave()
         self._adopt(state)
         self._closed = False
+        if self.on_range_change is not None:
+            self.on_range_change()
         self._resources.writer.progressed(self)
 
     async def _until(self, operation: Callable[[Signal], None]) -> None:

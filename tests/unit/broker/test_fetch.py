@@ -63,7 +63,7 @@ async def test_what_is_there_is_answered_at_once(new_partition: New) -> None:
 
 async def test_a_fetch_waits_until_min_bytes_are_there(new_partition: New) -> None:
     fetching = Fetching()
-    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
     size = len(batch())
     fetching.fetch([target(partition)], limits(min_bytes=2 * size))
     await append(partition, batch())
@@ -105,7 +105,7 @@ async def test_who_reads_above_the_high_watermark_has_nothing_yet_and_waits_for_
     new_partition: New, read_committed: bool
 ) -> None:
     fetching = Fetching()
-    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
     on_its_way = asyncio.ensure_future(append(partition, batch()))
     await asyncio.sleep(0)
     assert (partition.high_watermark, partition.log.log_end_offset) == (0, 1)
@@ -135,7 +135,7 @@ async def test_the_first_batch_comes_whole_however_small_the_limits_and_the_othe
 
 async def test_a_deleted_partition_answers_those_who_wait_on_it(new_partition: New) -> None:
     fetching = Fetching()
-    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
     fetching.fetch([target(partition)], limits())
     partition.stop()
     assert [read.error for read in fetching.answers[0]] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -175,22 +175,24 @@ def never_read(targets: list[FetchTarget]) -> list[FetchTarget]:
     return [replace(each, nothing=None) for each in targets]
 
 
-@pytest.mark.parametrize("change", ["append", "delete records", "stop", "truncate epoch", "nothing"])
+@pytest.mark.parametrize("change", ["append", "delete records", "stop", "new epoch", "nothing"])
 async def test_what_did_not_change_is_not_read_again_and_the_rest_as_ever(new_partition: New, change: str) -> None:
     partitions = [await new_partition(index) for index in range(5)]  # type: ignore[misc]
     for partition in partitions:
         await append(partition, batch())
     targets = [target(partition, offset=1) for partition in partitions] + [target(None)]
+    for each in targets[:-1]:
+        each.current_leader_epoch = 3
     before = read_partitions(targets, limits())
     changed = partitions[2]
     if change == "append":
         await append(changed, batch())
     elif change == "delete records":
-        changed.log.delete_records_before(1)
+        changed.delete_records_before(1)
     elif change == "stop":
         changed.stop()
-    elif change == "truncate epoch":
-        targets[2].current_leader_epoch = 2
+    elif change == "new epoch":
+        changed.become_leader(4)
     after = read_partitions(targets, limits())
     assert told(after) == told(read_partitions(never_read(targets), limits()))
     assert [new is old for new, old in zip(after, before, strict=True)] == [
@@ -253,7 +255,7 @@ async def test_a_fetch_does_not_wait_for_bytes_when_records_are_there_that_do_no
     new_partition: New, small_first: bool
 ) -> None:
     fetching = Fetching()
-    one, other = [await new_partition(index, on_high_watermark=fetching.moved) for index in range(2)]  # type: ignore[misc]
+    one, other = [await new_partition(index, on_change=fetching.moved) for index in range(2)]  # type: ignore[misc]
     targets = [target(one), target(other, max_bytes=100)]
     fetching.fetch(targets, limits(min_bytes=10_000))
     for partition in (one, other) if small_first else (other, one):
@@ -282,7 +284,7 @@ async def test_a_waiting_fetch_reads_only_the_partition_that_changed_until_there
 ) -> None:
     fetching = Fetching()
     partitions = [
-        await new_partition(index, on_high_watermark=fetching.moved)  # type: ignore[misc]
+        await new_partition(index, on_change=fetching.moved)  # type: ignore[misc]
         for index in range(6)
     ]
     size = len(batch())
@@ -303,7 +305,7 @@ async def test_a_partition_that_gives_all_it_may_is_not_read_again_while_a_fetch
     new_partition: New, reads_of: list[int]
 ) -> None:
     fetching = Fetching()
-    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
     await append(partition, batch(100))
     fetching.fetch([target(partition, max_bytes=1)], limits(min_bytes=10_000))
     reads_of.clear()
@@ -315,7 +317,7 @@ async def test_a_partition_that_gives_all_it_may_is_not_read_again_while_a_fetch
 
 async def test_a_partition_that_is_named_twice_counts_twice(new_partition: New) -> None:
     fetching = Fetching()
-    partition = await new_partition(on_high_watermark=fetching.moved)  # type: ignore[misc]
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
     size = len(batch())
     fetching.fetch([target(partition), target(partition)], limits(min_bytes=2 * size))
     await append(partition, batch())
@@ -365,7 +367,7 @@ class RandomFetches:
     async def add(self) -> None:
         partition = await self.new_partition(  # type: ignore[misc]
             self.made,
-            on_high_watermark=self.fetching.moved,
+            on_change=self.fetching.moved,
             flush_before_ack=False,
             config=LogConfig(segment_bytes=400),
         )

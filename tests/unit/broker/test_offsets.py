@@ -1,7 +1,8 @@
 """Offsets are looked up in what a power cut cannot take, which is waited for a moment when it is on its way."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -45,12 +46,15 @@ async def on_disk(partition: Partition) -> None:
             await asyncio.sleep(0)
 
 
-def hold_syncs(partition: Partition) -> Callable[[], None]:
-    """Have nothing that is appended become durable until the function returned is called."""
+@contextmanager
+def syncs_held(partition: Partition) -> Iterator[None]:
+    """Nothing that is appended becomes durable meanwhile."""
     writer = partition.log._resources.writer
     writer.detach()
-    loop = asyncio.get_running_loop()
-    return lambda: writer.attach(loop)
+    try:
+        yield
+    finally:
+        writer.attach(asyncio.get_running_loop())
 
 
 @pytest.mark.parametrize("acks", [ACKS_NONE, ACKS_LEADER])
@@ -76,23 +80,22 @@ async def test_a_disk_that_does_not_sync_keeps_nobody_waiting_for_long_and_shows
     second: Partition = await new_partition(1)  # type: ignore[misc]
     append(first)
     await on_disk(first)
-    let_go = hold_syncs(first)
-    append(first)
-    append(second)
     one_request = lookup(timer)
 
     async def ends() -> list[int]:
         return [(await one_request.find(partition, LATEST))[1] for partition in (first, second, first)]
 
-    asked = asyncio.ensure_future(ends())
-    await asyncio.sleep(0)
-    timer.advance(SYNC_WAIT_MS_MAX - 1)
-    await asyncio.sleep(0)
-    assert not asked.done()
-    timer.advance(1)
-    assert await asked == [1, 0, 1]
-    assert not first._waiting_for_local_end
-    let_go()
+    with syncs_held(first):
+        append(first)
+        append(second)
+        asked = asyncio.ensure_future(ends())
+        await asyncio.sleep(0)
+        timer.advance(SYNC_WAIT_MS_MAX - 1)
+        await asyncio.sleep(0)
+        assert not asked.done()
+        timer.advance(1)
+        assert await asked == [1, 0, 1]
+        assert not first.waits_for_local_end
     await on_disk(first)
     assert (await lookup(timer).find(first, LATEST))[1] == 2
 
@@ -107,10 +110,9 @@ async def test_followers_are_not_waited_for(new_partition: New, timer: ManualTim
 
 async def test_the_beginning_waits_for_nothing(new_partition: New, timer: ManualTimer) -> None:
     partition: Partition = await new_partition()  # type: ignore[misc]
-    let_go = hold_syncs(partition)
-    append(partition)
-    assert (await lookup(timer).find(partition, EARLIEST))[1] == 0
-    let_go()
+    with syncs_held(partition):
+        append(partition)
+        assert (await lookup(timer).find(partition, EARLIEST))[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -120,15 +122,14 @@ async def test_who_waits_hears_at_once_when_there_will_be_no_sync(
     new_partition: New, timer: ManualTimer, end: Callable[[Partition], None], error: ErrorCode | None
 ) -> None:
     partition: Partition = await new_partition()  # type: ignore[misc]
-    let_go = hold_syncs(partition)
-    append(partition)
-    asked = asyncio.ensure_future(lookup(timer).find(partition, LATEST))
-    await asyncio.sleep(0)
-    end(partition)
-    if error is None:
-        assert (await asked)[1] == 0
-    else:
-        with pytest.raises(ApiError) as caught:
-            await asked
-        assert caught.value.code is error
-    let_go()
+    with syncs_held(partition):
+        append(partition)
+        asked = asyncio.ensure_future(lookup(timer).find(partition, LATEST))
+        await asyncio.sleep(0)
+        end(partition)
+        if error is None:
+            assert (await asked)[1] == 0
+        else:
+            with pytest.raises(ApiError) as caught:
+                await asked
+            assert caught.value.code is error

@@ -55,7 +55,6 @@ class HeldPartition(Partition):
             tasks=environment.tasks,
             opener=BatchOpener(environment.tasks),
             flush_before_ack=False,
-            on_high_watermark=lambda partition: None,
         )
         self._logs.on_failure = lambda error: self.fail(str(error))
         self.holds_back = holds_back

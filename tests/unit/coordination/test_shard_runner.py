@@ -9,6 +9,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import build_batch
 from ottla.runtime.turns import ITEMS_PER_TURN
+from ottla.storage.append_origin import AppendOrigin
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import WordAnswer, WordShard, crash, environment, get, park, put, until
 
@@ -79,7 +80,7 @@ async def test_a_log_larger_than_a_chunk_is_loaded_whole():
 
 async def test_others_get_on_while_a_shard_is_loaded(harness: Harness):
     records = [(0, b"%d" % number, b"word", ()) for number in range(5 * ITEMS_PER_TURN)]
-    harness.partition.append(build_batch(records), acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(build_batch(records), acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR)
     seen: set[int] = set()
     harness.runner.start()
     while harness.runner.state is ShardState.LOADING:
@@ -90,14 +91,16 @@ async def test_others_get_on_while_a_shard_is_loaded(harness: Harness):
 
 async def test_records_of_unknown_kinds_are_passed_over(harness: Harness):
     batch = build_batch([(0, b"unknown-1", b"?", ()), (0, b"a", b"one", ()), (0, None, b"no key", ())])
-    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR)
     await harness.load()
     assert harness.runner.active_shard.words == {"a": "one"}
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "offline")])
 async def test_a_shard_whose_log_cannot_be_read_serves_nobody_until_it_can(harness: Harness, error: Exception):
-    harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(
+        build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR
+    )
     harness.partition.read_error = error
     harness.runner.start()
     timer = harness.environment.timer
@@ -113,7 +116,7 @@ async def test_a_shard_whose_log_cannot_be_read_serves_nobody_until_it_can(harne
 
 async def test_a_record_that_is_not_what_it_claims_fails_the_load(harness: Harness):
     batch = build_batch([(0, b"broken", b"?", ())])
-    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR)
     await harness.load()
     assert harness.runner.state is ShardState.FAILED
 
@@ -121,7 +124,7 @@ async def test_a_record_that_is_not_what_it_claims_fails_the_load(harness: Harne
 async def test_loading_waits_for_records_that_are_not_committed_yet(harness: Harness):
     harness.partition.holds_back = True
     batch = build_batch([(0, b"a", b"one", ())])
-    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(batch, acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR)
     harness.runner.start()
     await until(lambda: len(harness.environment.timer) == 1)
     assert harness.runner.state is ShardState.LOADING
@@ -209,7 +212,9 @@ async def test_a_shard_that_cannot_even_be_unloaded_is_closed_all_the_same(
 
 
 async def test_closing_while_loading_leaves_it_closed(harness: Harness, caplog: pytest.LogCaptureFixture):
-    harness.partition.append(build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, from_client=False)
+    harness.partition.append(
+        build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR
+    )
     harness.runner.start()
     harness.runner.close()
     await until(lambda: len(harness.environment.tasks) == 0)

@@ -82,8 +82,8 @@ class LogDoor:
             tasks=self.tasks,
             opener=self.opener,
             flush_before_ack=True,
-            on_high_watermark=self.moved.append,
         )
+        partition.subscribe(self.moved.append)
         self.replicas.add(partition)
         return partition
 

@@ -173,4 +173,4 @@ def test_a_session_does_not_hold_the_files_of_records_it_gave():
     partition = SessionPartition(FetchPartition())
     records = LogReadResult((), 5)
     partition.has_news(PartitionRead(high_watermark=10, last_stable_offset=10, records=records, total_bytes=5))
-    assert partition.told == PartitionRead(high_watermark=10, last_stable_offset=10)
+    assert partition.told_offsets == (10, 10, -1)

@@ -37,7 +37,7 @@ class Appended:
 
 @pytest.fixture
 async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
-    """Makes partitions of a topic `t` in one data directory; moved high watermarks are collected in `moved`."""
+    """Makes partitions of a topic `t` in one data directory; `on_change` is told of what readers notice."""
     clock = SystemClock()
     tasks = Tasks("test")
     its_opener = BatchOpener(Tasks("open"))
@@ -52,12 +52,12 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
         *,
         flush_before_ack: bool = True,
         config: LogConfig | None = None,
-        on_high_watermark: Callable[[Partition], None] = lambda _: None,
+        on_change: Callable[[Partition], None] | None = None,
         opener: BatchOpener | None = None,
     ) -> Partition:
         name = TopicPartition("t", index)
         log = await logs.create_log(name, UUID(int=7), config or LogConfig())
-        return Partition(
+        partition = Partition(
             name,
             UUID(int=7),
             log,
@@ -66,8 +66,10 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
             tasks=tasks,
             opener=opener or its_opener,
             flush_before_ack=flush_before_ack,
-            on_high_watermark=on_high_watermark,
         )
+        if on_change is not None:
+            partition.subscribe(on_change)
+        return partition
 
     yield make
     await its_opener.close()

@@ -179,3 +179,35 @@ async def test_the_rest_of_the_broker_reads_committed_bytes_in_a_thread(new_part
     await append(partition, batch(2)).ack
     data = await partition.read_bytes(0, 1)
     assert len(decode_records(data, max_decompressed_bytes=1 << 20)) == 2
+
+
+async def test_the_version_rises_with_whatever_a_reader_may_notice(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    seen: list[int] = []
+    partition.subscribe(lambda changed: seen.append(changed.version))
+    await append(partition, batch(3)).ack
+    partition.delete_records_before(1)
+    partition.log.delete_records_before(2)  # as retention does
+    partition.become_leader(4)
+    partition.become_follower(5)
+    partition.stop()
+    assert seen == list(range(seen[0], seen[0] + 6))
+    assert partition.version == seen[-1]
+
+
+async def test_a_subscriber_that_fails_keeps_no_other_from_hearing(new_partition: New) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    heard: list[str] = []
+
+    def fail(_: Partition) -> None:
+        raise RuntimeError("a mistake")
+
+    def first(_: Partition) -> None:
+        heard.append("first")
+
+    for each in (first, fail, lambda _: heard.append("last")):
+        partition.subscribe(each)
+    await append(partition, batch(3)).ack
+    partition.unsubscribe(first)
+    partition.delete_records_before(1)
+    assert heard == ["first", "last", "last"]

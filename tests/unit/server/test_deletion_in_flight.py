@@ -139,7 +139,7 @@ async def test_one_who_fails_when_a_topic_goes_stops_nothing_of_its_deletion(
         socketless_broker.server._replicas.get("t", index).append(
             build_batch([(0, b"k", b"v", ())]), acks=-1, on_ack=fail, on_buffer_free=None
         )
-        socketless_broker.server._replicas.get("t", index).on_high_watermark = fail
+        socketless_broker.server._replicas.get("t", index).subscribe(fail)
     await delete_with_requests_in_flight(socketless_broker)
     assert not [path.name for path in socketless_broker.directory.iterdir() if path.name in ("t-0", "t-1")]
     assert await committed(socketless_broker.connect()) == []

@@ -18,6 +18,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
+from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
@@ -74,7 +75,7 @@ class OpenDirectory:
         *,
         epoch: int = 0,
         sync: bool = True,
-        from_client: bool = True,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         then: Callable[[int], None] | None = None,
     ) -> LogAppendInfo:
         """Append without waiting; `stages` tells what becomes of it, `then` gets the end offset once it is synced."""
@@ -89,7 +90,7 @@ class OpenDirectory:
             validate_batches(records),
             leader_epoch=epoch,
             now_ms=self.clock.now_ms(),
-            from_client=from_client,
+            origin=origin,
             on_stage=on_stage,
             sync=sync,
         )

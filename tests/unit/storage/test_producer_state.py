@@ -12,6 +12,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, crc32c, validate_batches
+from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.producer_room import ProducerRoom
@@ -191,7 +192,7 @@ async def test_a_coordinators_records_are_not_checked(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log()
         directory.append(log, batch(producer_id=PRODUCER, epoch=0, sequence=0))
-        directory.append(log, batch(producer_id=PRODUCER, epoch=0, sequence=0), from_client=False)
+        directory.append(log, batch(producer_id=PRODUCER, epoch=0, sequence=0), origin=AppendOrigin.COORDINATOR)
         assert log.log_end_offset == 2
 
 

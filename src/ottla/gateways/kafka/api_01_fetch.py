@@ -169,6 +169,7 @@ def _targets(ctx: RequestContext, partitions: Sequence[tuple[PartitionKey, Sessi
         target = partition.target
         if target is None or target.partition is None or not target.partition.is_leader:
             target = partition.target = _look_up(ctx, key, partition)
+            partition.told_version = -1
         targets.append(target)
     return targets
 
@@ -205,7 +206,9 @@ def _response(
     data: list[tuple[tuple[str, UUID], PartitionData]] = []
     leaders = CurrentLeaders(ctx, ApiKey.FETCH)
     for (key, partition), read in zip(partitions, reads, strict=True):
-        if (read is partition.told or not partition.has_news(read)) and incremental:
+        if incremental and read.version == partition.told_version >= 0 and not read.total_bytes:
+            continue
+        if not partition.has_news(read) and incremental:
             continue
         if session is not None and read.total_bytes and key in session.partitions:
             session.served(key)

@@ -8,7 +8,6 @@ request: id 0, epoch -1       -> full fetch without a session
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -45,31 +44,31 @@ class SessionPartition:
     request: FetchPartition
     target: FetchTarget | None = None
     """Where `request` reads, once that was looked up."""
-    told: PartitionRead | None = None
-    """What a response said of it last, without the records; None before the first and after an error."""
+    told_version: int = -1
+    """The version of the partition that a response told of last; -1 before it, and after what is told each time."""
+    told_offsets: tuple[int, int, int] | None = None
+    """The high watermark, last stable offset and log start that it told."""
     told_error: ErrorCode = ErrorCode.NONE
     """The error that a response told of it last, if it was one."""
 
     def has_news(self, read: PartitionRead) -> bool:
-        """Whether an incremental response must speak of this partition; remembers what it will say."""
-        told = self.told
+        """Whether an incremental response must speak of this partition; remembers what it will say.
+
+        There is none in a read without records at `told_version`.
+        """
         if read.error is not self.told_error:
             self.told_error = read.error
             if self.target is not None:
                 self.target.known_error = read.error
+        self.told_version = read.version if read.diverging_epoch is None else -1
         if read.error is not ErrorCode.NONE:
-            self.told = None
+            self.told_offsets = None
             return True
-        # The slices of files that were answered are not held on to.
-        self.told = replace(read, records=None, total_bytes=0) if read.total_bytes else read
-        return (
-            told is None
-            or read.total_bytes > 0
-            or read.diverging_epoch is not None
-            or read.high_watermark != told.high_watermark
-            or read.last_stable_offset != told.last_stable_offset
-            or read.log_start_offset != told.log_start_offset
+        before, self.told_offsets = (
+            self.told_offsets,
+            (read.high_watermark, read.last_stable_offset, read.log_start_offset),
         )
+        return read.total_bytes > 0 or read.diverging_epoch is not None or self.told_offsets != before
 
 
 class FetchSession:

@@ -1,0 +1,102 @@
+"""The follower's part of a partition: it appends what the leader has, as it is, and hears what is committed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.model.error_code import ErrorCode
+from ottla.native import BatchInfo, walk_batches
+from ottla.native.errors import KernelError
+from ottla.replication.acknowledgement import AppendAck, OnAck
+from ottla.replication.batch_opener import WritableBuffer
+from ottla.replication.batch_refusal import refusal_of
+from ottla.runtime.clock import Clock
+from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.log import Log
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+
+
+class Follower:
+    """The role of a partition that another broker leads. Belongs to the event loop; it never blocks."""
+
+    __slots__ = ("_clock", "_leader_high_watermark", "_partition")
+
+    unacknowledged_count = 0
+    """Nobody waits for the high watermark here."""
+
+    def __init__(self, partition: "Partition", clock: Clock) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._leader_high_watermark = partition.high_watermark
+
+    def append(
+        self,
+        records: WritableBuffer,
+        *,
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> None:
+        """Refuse: producers and coordinators write to the leader."""
+        del records, acks, origin
+        if on_buffer_free is not None:
+            on_buffer_free()
+        name = self._partition.topic_partition
+        on_ack(AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {name}"))
+
+    def append_from_leader(self, records: memoryview, leader_high_watermark: int) -> None:
+        """Append the whole batches at the start of `records`, which the leader has at the same offsets.
+
+        What follows the last whole batch is left: it comes again. `records` must stay as they are until they are
+        written. Raises ApiError: CORRUPT_MESSAGE and the like for a batch that is broken, before anything is appended;
+        OFFSET_OUT_OF_RANGE below the log end; KAFKA_STORAGE_ERROR.
+        """
+        partition = self._partition
+        batches, _, broken = walk_batches(records, check_crc=True)
+        if broken is not None and isinstance(broken, KernelError):
+            raise refusal_of(partition.topic_partition, broken)
+        now_ms = self._clock.now_ms()
+        for run in _runs(batches):
+            start, end = run[0].position, run[-1].position + run[-1].size
+            partition.log.append(
+                records[start:end],
+                run,
+                leader_epoch=run[0].leader_epoch,
+                now_ms=now_ms,
+                origin=AppendOrigin.REPLICATION,
+                sync=partition.flush_before_ack,
+                report_written=not partition.flush_before_ack,
+            )
+        self._leader_high_watermark = leader_high_watermark
+        self._follow()
+
+    def on_log_progress(self, log: Log) -> None:
+        """The log got on: more of what the leader says is committed is here."""
+        if self._partition.waits_for_local_end:
+            self._partition.complete_local_end(self._partition.local_end_offset)
+        del log
+        self._follow()
+
+    def _follow(self) -> None:
+        partition = self._partition
+        high_watermark = min(partition.local_end_offset, self._leader_high_watermark)
+        if high_watermark > partition.high_watermark:
+            partition.high_watermark = high_watermark
+            partition.changed()
+
+    def fail(self, error: ErrorCode, message: str) -> None:
+        """Nobody waits for an acknowledgement here."""
+
+
+def _runs(batches: Sequence[BatchInfo]) -> Iterator[Sequence[BatchInfo]]:
+    """Batches of one epoch that follow each other: compaction leaves gaps, and a fetch may span epochs."""
+    start = 0
+    for index, batch in enumerate(batches):
+        before = batches[index - 1]
+        if index > start and (batch.base_offset != before.last_offset + 1 or batch.leader_epoch != before.leader_epoch):
+            yield batches[start:index]
+            start = index
+    if batches:
+        yield batches[start:]

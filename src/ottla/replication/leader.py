@@ -1,0 +1,196 @@
+"""The leader's part of a partition: it appends what producers and coordinators send, and says when it is committed.
+
+append --> checked, opened in a thread if the topic asks for that --> log --> written --> on disk --> committed
+                                                                          acks=1                  acks=all
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import BatchInfo, validate_batches
+from ottla.native.errors import KernelError
+from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
+from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
+from ottla.replication.batch_refusal import refusal_of
+from ottla.runtime.clock import Clock
+from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.log import Log
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+_CLIENT: Final = AppendOrigin.CLIENT
+
+
+class Leader:
+    """The role of a partition that this broker leads. Belongs to the event loop; `append` never blocks."""
+
+    __slots__ = ("_ack_queue", "_append_queue", "_clock", "_opener", "_partition")
+
+    def __init__(self, partition: "Partition", clock: Clock, opener: BatchOpener) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._opener = opener
+        self._ack_queue = AckQueue()
+        self._append_queue: AppendQueue | None = None
+        """What waits for a batch that is being opened; none while the topic never asked for that."""
+
+    @property
+    def unacknowledged_count(self) -> int:
+        """How many appends wait for the high watermark."""
+        return len(self._ack_queue)
+
+    def append(
+        self,
+        records: WritableBuffer,
+        *,
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> None:
+        """Append a run of record batches; its base offsets and leader epoch are written in place.
+
+        `on_ack` is called exactly once: with acks=1 when the records are written, with acks=-1 when they are committed,
+        with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
+        `on_buffer_free`, which is called exactly once in every case. A batch that has to be opened first, and whatever
+        comes while it is, waits its turn (`ottla.replication.batch_opener`).
+        """
+        log = self._partition.log
+        rules = log.config.topic_rules
+        now_ms = self._clock.now_ms()
+        try:
+            batches = (
+                rules.check(records, now_ms) if origin is _CLIENT else validate_batches(records, allow_control=True)
+            )
+        except KernelError as error:
+            if on_buffer_free is not None:
+                on_buffer_free()
+            on_ack(AppendAck.refused(refusal_of(self._partition.topic_partition, error)))
+            return
+        queue = self._append_queue
+        if batches is None or (queue is not None and queue.waiting):
+            if queue is None:
+                name = self._partition.topic_partition
+                queue = self._append_queue = AppendQueue(name, self._opener, self._append_checked)
+            queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, origin))
+            return
+        self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin)
+
+    def _append_checked(
+        self,
+        records: WritableBuffer,
+        batches: Sequence[BatchInfo],
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None,
+        origin: AppendOrigin,
+    ) -> None:
+        partition = self._partition
+        try:
+            if not partition.is_leader:
+                raise ApiError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}"
+                )
+            if acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas:
+                self._require_insync_replicas()
+            if origin is _CLIENT and batches[0].is_transactional:
+                raise ApiError(
+                    ErrorCode.INVALID_TXN_STATE,
+                    f"{partition.topic_partition}: this broker does not serve transactions yet",
+                )
+            leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
+            info = partition.log.append(
+                memoryview(records),
+                batches,
+                leader_epoch=partition.leader_epoch,
+                now_ms=self._clock.now_ms(),
+                origin=origin,
+                on_free=on_buffer_free,
+                on_stage=None if leader_ack is None else leader_ack.on_stage,
+                sync=partition.flush_before_ack,
+                report_written=acks != ACKS_ALL,
+            )
+        except ApiError as error:
+            if on_buffer_free is not None:
+                on_buffer_free()
+            on_ack(AppendAck.refused(error))
+            return
+        ack = AppendAck(
+            ErrorCode.NONE,
+            None,
+            info.first_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+        )
+        if info.duplicate and on_buffer_free is not None:
+            on_buffer_free()
+        if acks == ACKS_ALL:
+            required_offset = info.last_offset + 1
+            if required_offset <= partition.high_watermark:
+                on_ack(ack)
+            else:
+                self._ack_queue.add(required_offset, ack, on_ack)
+        elif leader_ack is None or info.duplicate:
+            on_ack(ack)
+        else:
+            leader_ack.ack = ack
+
+    def _require_insync_replicas(self) -> None:
+        """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""
+        partition = self._partition
+        enough = min(partition.min_insync_replicas, partition.replica_count)
+        if partition.isr_size < enough:
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{partition.topic_partition} has {partition.isr_size} in-sync replicas of {partition.replica_count}, "
+                f"min.insync.replicas asks for {partition.min_insync_replicas}",
+            )
+
+    def on_log_progress(self, log: Log) -> None:
+        """The log got on: more may be committed."""
+        partition = self._partition
+        high_watermark = log.flushed_end_offset if partition.flush_before_ack else log.written_end_offset
+        if partition.waits_for_local_end:
+            partition.complete_local_end(high_watermark)
+        if high_watermark > partition.high_watermark:
+            partition.high_watermark = high_watermark
+            self._ack_queue.complete(high_watermark)
+            partition.changed()
+
+    def fail(self, error: ErrorCode, message: str) -> None:
+        """Answer everybody who waits with an error; whether their records survive is not known."""
+        if self._append_queue is not None:
+            self._append_queue.fail(error, message)
+        self._ack_queue.fail(error, message)
+
+
+class _LeaderAck:
+    """Answers acks=1 when the records are written."""
+
+    __slots__ = ("_on_ack", "ack")
+
+    def __init__(self, on_ack: OnAck) -> None:
+        self._on_ack = on_ack
+        self.ack: AppendAck | None = None
+        """The answer, until it is given."""
+
+    def on_stage(self, stage: int, errno: int) -> None:
+        """The log I/O thread is done with a stage of this append: 1 written, 2 synced. The first one counts."""
+        del stage
+        ack, self.ack = self.ack, None
+        if ack is None:
+            return
+        if errno:
+            ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
+        try:
+            self._on_ack(ack)
+        except Exception:
+            logger.exception("a producer could not be told what became of its records")
