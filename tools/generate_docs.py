@@ -72,8 +72,9 @@ COMPATIBILITY_TAIL = """
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
 - **ElectLeaders of all partitions** leaves out topics of which nothing is to be said; Kafka lists them empty.
-- **`listeners` set on a running broker** to another address under a name that is open moves the listener there; Kafka
-  takes the value and stays where it is. Listeners of the controllers are not opened.
+- **`listeners` set on a running broker** are opened beside those it was started with, which cannot be taken out; Kafka
+  keeps those it advertises. A listener that was added moves when its address changes; Kafka takes the value and stays
+  where it is. Listeners of the controllers are not opened.
 - **`max.connections.per.ip.overrides`** takes addresses; names of hosts, which Kafka looks up, are refused.
 - **Settings of Kafka's threads, caches and purgatories** are refused while the broker runs, and passed over in a file:
   they would change nothing.

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
-from ottla.settings.listeners import listeners_of
+from ottla.settings.listeners import LISTENER_SETTINGS, listeners_of, listeners_set_while_running
 from ottla.settings.topic_settings import effective_topic_settings
 from ottla.settings.value import SettingValue
 
@@ -56,7 +56,8 @@ class BrokerSettings:
     def overlaid(self, dynamic: Mapping[str, str]) -> "BrokerSettings":
         """These settings with what was set while the broker ran over them.
 
-        What does not validate, as a later release may have left it, is passed over with a line in `warnings`.
+        What does not validate, as a later release may have left it, is passed over with a line in `warnings`, and so
+        are listeners that do not fit those it was started with.
         """
         valid: dict[str, str] = {}
         passed_over: list[str] = []
@@ -68,13 +69,23 @@ class BrokerSettings:
                 valid[name] = text
             except InvalidSettingError as error:
                 passed_over.append(f"what was set while the broker ran is passed over: {error.message}")
-        try:
-            settings = BrokerSettings({**self._explicit, **valid})
-        except InvalidSettingError as error:
-            passed_over.append(f"what was set while the broker ran is passed over, all of it: {error.message}")
-            settings = BrokerSettings(self._explicit)
+        if "listeners" in valid:
+            valid["listeners"] = listeners_set_while_running(self._text_of("listeners"), valid["listeners"])
+        settings = None
+        for left_out in ((), LISTENER_SETTINGS, tuple(valid)):
+            try:
+                settings = BrokerSettings(
+                    {**self._explicit, **{name: text for name, text in valid.items() if name not in left_out}}
+                )
+                break
+            except InvalidSettingError as error:
+                passed_over.append(f"what was set while the broker ran does not fit its start: {error.message}")
+        assert settings is not None, "the settings of the start are good"
         settings.warnings = tuple(passed_over)
         return settings
+
+    def _text_of(self, name: str) -> str:
+        return self._explicit.get(name, BROKER_SETTINGS[name].default or "")
 
     def __getitem__(self, name: str) -> SettingValue:
         """The typed value; KeyError for a name that is no broker setting."""

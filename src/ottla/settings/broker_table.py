@@ -57,7 +57,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         NotEmpty(),
         _HIGH,
         "Where the broker listens, as NAME://host:port, several separated by commas; without a host on every address, "
-        "port 0 is a free one. A listener that is taken out while the broker runs closes its connections.",
+        "port 0 is a free one. While the broker runs others may be opened beside these, and closed again.",
         UpdateMode.PER_BROKER,
     ),
     _setting(

@@ -15,12 +15,15 @@ from typing import Final
 from ottla.model.lazy_dataclass import dataclass
 from ottla.settings.definition import InvalidSettingError, shortened
 from ottla.settings.endpoint import PLAINTEXT, Endpoint, parse_endpoint
-from ottla.settings.value import SettingValue
+from ottla.settings.value import SettingValue, parse_list
 
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """How a listener can speak in Kafka."""
 
 DEFAULT_PROTOCOL_MAP: Final = ",".join(f"{name}:{name}" for name in PROTOCOLS)
+LISTENER_SETTINGS: Final = ("listeners", "listener.security.protocol.map")
+"""What may be set on a running broker and may not fit it any more when it is started with other listeners."""
+
 LISTENERS_MAX: Final = 16
 """Whoever may change `listeners` could open thousands: each takes sockets, and has a bound on responses of its own."""
 
@@ -67,6 +70,34 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
     return ListenerEndpoints(
         opened, MappingProxyType(advertised), tuple(each for each in endpoints if each.listener in controllers)
     )
+
+
+def listeners_set_while_running(static: str, dynamic: str) -> str:
+    """The listeners of a broker on which `dynamic` was set while it ran: those it was started with, and the new ones.
+
+    A name that it was started with stands where it stood at the start.
+    """
+    first = {_name_of(text): text for text in parse_list(static)}
+    added = [text for text in parse_list(dynamic) if _name_of(text) not in first]
+    return ",".join((*first.values(), *added))
+
+
+def require_listeners_of_the_start(static: str, dynamic: str) -> None:
+    """Refuse to close or move a listener that the broker was started with: nobody could come to it and undo that.
+
+    Kafka likewise keeps the listeners it advertises. Raises InvalidSettingError.
+    """
+    wanted = {parse_endpoint(text) for text in parse_list(dynamic)}
+    for text in parse_list(static):
+        if parse_endpoint(text) not in wanted:
+            raise InvalidSettingError(
+                f"listeners leaves out {text.strip()}, with which the broker was started: name it, and what is to be "
+                "opened beside it"
+            )
+
+
+def _name_of(text: str) -> str:
+    return text.partition("://")[0].strip().upper()
 
 
 def _items(value: SettingValue) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
 from ottla.client.options import ClientOptions
+from ottla.network.address import Address
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -49,7 +50,14 @@ async def broker(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[
 @asynccontextmanager
 async def client(server: Server) -> AsyncIterator[Cluster]:
     """Connected. Raises BrokerUnreachableError when it is not let in."""
-    cluster = Cluster(ClientOptions.of(str(server.address), client_id="test"), AsyncioIo())
+    async with client_at(server.address) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def client_at(address: Address) -> AsyncIterator[Cluster]:
+    """The same at one of its listeners."""
+    cluster = Cluster(ClientOptions.of(str(address), client_id="test"), AsyncioIo())
     try:
         await cluster.connect()
         yield cluster

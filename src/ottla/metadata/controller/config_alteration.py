@@ -29,6 +29,7 @@ from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import Complaints, InvalidSettingError, SettingDefinition, UpdateMode, shortened
+from ottla.settings.listeners import require_listeners_of_the_start
 from ottla.settings.topic_settings import require_consistent_topic_settings, topic_default
 from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
@@ -153,6 +154,10 @@ def _broker_changes(
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
     changes = _collected(own, request, new_value)
+    wanted = changes.get("listeners")
+    if wanted is not None:
+        static = broker_settings.get("listeners", BROKER_SETTINGS["listeners"].default or "")
+        require_listeners_of_the_start(static, wanted)
     after: Mapping[str, str] = {name: value for name, value in {**own, **changes}.items() if value is not None}
     if request.resource == ALL_BROKERS:
         for_all, for_one = after, _of_each_broker(image)
