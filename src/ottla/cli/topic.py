@@ -190,14 +190,14 @@ def delete(bootstrap: str, names: tuple[str, ...], if_exists: bool) -> None:
 
 async def _warn_of_no_effect(admin: "Admin", topic: str, names: "Collection[str]") -> None:
     """Say on stderr which settings that were just made change nothing, as the broker that took them documents them."""
-    from ottla.client.errors import BrokerError
+    from ottla.client.errors import ClientError
     from ottla.settings.definition import NO_EFFECT
 
     if not names:
         return
     try:
         entries = await admin.describe_topic_configs(topic, names, with_documentation=True)
-    except BrokerError:  # whoever may change settings need not be allowed to read them
+    except ClientError:  # they are made; whoever may change settings need not be allowed to read them
         return
     for entry in entries:
         _, says_so, reason = (entry.documentation or "").partition(NO_EFFECT)

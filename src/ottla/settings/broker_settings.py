@@ -46,11 +46,16 @@ class BrokerSettings:
         self.listeners = listeners_of(self._values)
         """Where the broker listens, and what it tells clients."""
         warnings.extend(
+            f"{name} changes nothing yet: {BROKER_SETTINGS[name].no_effect}"
+            for name in explicit
+            if BROKER_SETTINGS[name].no_effect is not None and self._values[name] != BROKER_SETTINGS[name].default_value
+        )
+        warnings.extend(
             f"{each} of listeners is not opened: it is the controllers', and there is no KRaft quorum"
             for each in self.listeners.not_opened
         )
         self.warnings = tuple(warnings)
-        """One line for each setting of Kafka's that was passed over."""
+        """One line for each setting that changes nothing, passed over or kept, and each listener that is not opened."""
         self._check_together()
 
     def overlaid(self, dynamic: Mapping[str, str]) -> "BrokerSettings":
