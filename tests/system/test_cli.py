@@ -402,6 +402,20 @@ def test_what_a_closed_pipe_did_not_take_is_read_again_by_the_group(cli: Cli, lo
     assert set(seen) == set(range(1_000))
 
 
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_member_whose_reader_takes_nothing(
+    cli: Cli, long_topic: str, signal_number: int, code: int
+) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    consuming = cli.start("consume", long_topic, "-g", group, stdout=subprocess.PIPE)
+    assert consuming.stdout is not None
+    assert os.read(consuming.stdout.fileno(), 1) == b"0"
+    consuming.send_signal(signal_number)
+    assert consuming.wait(DEADLINE_S) == code
+    consuming.stdout.close()
+    assert len(cli.ok("consume", long_topic, "-g", group, "--exit").split()) == 1_000
+
+
 @pytest.mark.parametrize("arguments", ["topic list", "consume {} --exit", "consume {} -g {} --exit"])
 def test_output_that_finds_no_room_is_an_error_and_is_not_committed(cli: Cli, long_topic: str, arguments: str) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -1,15 +1,14 @@
 """`ottla consume`: read records of a topic."""
 
-import os
-import sys
 from collections.abc import Iterable
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
-from ottla.cli.standard_streams import reader_is_gone
+from ottla.cli.standard_streams import reader_is_gone, write_out
 
 if TYPE_CHECKING:
     from ottla.cli.reading import Wanted
@@ -151,22 +150,22 @@ async def _run(bootstrap: str, wanted: "Wanted", options: "ConsumerOptions", wri
 
     tasks = Tasks("consume", threads_max=1)
 
-    async def write_out(records: "list[ConsumerRecord]") -> None:
-        await tasks.in_thread(_write_out, b"".join([write(record) for record in records]))
+    stopped = Event()
+
+    async def give_out(records: "list[ConsumerRecord]") -> None:
+        chunk = b"".join([write(record) for record in records])
+        try:
+            await tasks.in_thread(write_out, chunk, stopped.is_set)
+        except BaseException:
+            stopped.set()
+            raise
 
     try:
         async with Consumer(client_options(bootstrap), options) as consumer:
             reading = Reading(consumer, wanted)
             await reading.begin()
             while not reading.finished:
-                if not await reading.give(write_out) and reader_is_gone():
+                if not await reading.give(give_out) and reader_is_gone():
                     raise BrokenPipeError
     finally:
         await tasks.close()
-
-
-def _write_out(chunk: bytes) -> None:
-    """All of it, or an error: with PYTHONUNBUFFERED, a write to `sys.stdout` may take a part and say so by a number."""
-    rest, descriptor = memoryview(chunk), sys.stdout.fileno()
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -2,7 +2,13 @@
 
 import os
 import select
+import stat
 import sys
+from collections.abc import Callable
+from typing import Final
+
+_LOOK_MS: Final = 100
+"""How often is looked whether to go on, while a reader takes nothing."""
 
 
 def open_missing() -> None:
@@ -31,6 +37,25 @@ def reader_is_gone() -> bool:
     except (OSError, ValueError):
         return False
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
+
+
+def write_out(data: bytes, is_stopped: Callable[[], bool]) -> None:
+    """Write all of it to standard output, past the buffer of `sys.stdout`. BLOCKING, for a thread.
+
+    Ends early, with a part written, once `is_stopped`: also while the reader of a pipe takes nothing, which no signal
+    to this process would end. Raises OSError.
+    """
+    descriptor, rest = sys.stdout.fileno(), memoryview(data)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) or not hasattr(select, "poll"):
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        return
+    watch = select.poll()
+    watch.register(descriptor, select.POLLOUT)
+    while rest and not is_stopped():
+        if watch.poll(_LOOK_MS):
+            # A pipe that says it can be written takes so much without waiting.
+            rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]
 
 
 def discard_unwritten() -> None:
