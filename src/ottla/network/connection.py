@@ -207,7 +207,8 @@ class Connection:
 
     def _end_if_done(self) -> None:
         if self.state in ENDING and not self._responses.answers and not self._output.parts:
-            self._discard_input()
+            if self.state is not _HALF_CLOSED:
+                self._discard_input()
             self.close()
 
     def _discard_input(self) -> None:
