@@ -6,9 +6,9 @@
 from ottla.broker.config_entry import ConfigEntry
 from ottla.broker.configs import ConfigEntries
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.config_resources import config_resource_type
 from ottla.gateways.kafka.context import RequestContext
-from ottla.metadata.image.image import ConfigResource, ConfigResourceType
-from ottla.model.error_code import ErrorCode
+from ottla.metadata.image.image import ConfigResource
 from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_configs import (
@@ -62,14 +62,6 @@ def _result(
         resource_name=wanted.resource_name,
         configs=known[1],
     )
-
-
-def config_resource_type(number: int) -> ConfigResourceType:
-    """The type of a resource. Raises ApiError INVALID_REQUEST for a number that no release of Kafka knows yet."""
-    try:
-        return ConfigResourceType(number)
-    except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no resource type {number}") from None
 
 
 def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

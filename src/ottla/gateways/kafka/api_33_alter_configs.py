@@ -5,8 +5,7 @@ IncrementalAlterConfigs instead.
 """
 
 from ottla.gateways.kafka.api import Api
-from ottla.gateways.kafka.api_32_describe_configs import config_resource_type
-from ottla.gateways.kafka.config_changes import change_settings
+from ottla.gateways.kafka.config_resources import change_settings, config_resource_type
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.image.image import ConfigResource

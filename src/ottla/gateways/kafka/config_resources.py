@@ -1,4 +1,4 @@
-"""Changing settings of resources for the two APIs that do so."""
+"""Resources that have settings, for the APIs that describe and change them."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
@@ -6,6 +6,8 @@ from typing import Protocol, TypeVar
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.controller.config_alteration import ResourceAlteration
 from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.image.image import ConfigResourceType
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
 ResourceKey = tuple[int, str]
@@ -21,6 +23,14 @@ class _NamesResource(Protocol):
 
 
 T = TypeVar("T", bound=_NamesResource)
+
+
+def config_resource_type(number: int) -> ConfigResourceType:
+    """The type of a resource. Raises ApiError INVALID_REQUEST for a number that no release of Kafka knows yet."""
+    try:
+        return ConfigResourceType(number)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no resource type {number}") from None
 
 
 async def change_settings(
