@@ -9,6 +9,7 @@ from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
@@ -16,7 +17,6 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
-from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
@@ -35,7 +35,7 @@ class Broker:
     authorizer: Authorizer
     """Says who may do what; the services ask it."""
     replicas: ReplicaManager
-    produce_deadlines: Deadlines
+    produce: ProduceService
     fetch_purgatory: Purgatory
     fetch_max_bytes: int
     """The largest answer to a fetch, whatever the reader allows (`fetch.max.bytes`)."""

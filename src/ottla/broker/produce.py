@@ -2,34 +2,54 @@
 
 With acks=1 a partition is decided when its records are written, with acks=all when they are committed. Whatever is not
 decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the records may still become committed.
-With acks=0 nobody waits for an answer, so nothing is timed.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
+from ottla.broker.quota import UNLIMITED, Quota
 from ottla.model.error_code import ErrorCode
-from ottla.replication.acknowledgement import AppendAck, OnAck
-from ottla.replication.batch_opener import WritableBuffer
-from ottla.replication.partition import ACKS_NONE, Partition
+from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
+from ottla.model.topic_name import INTERNAL_TOPICS
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from ottla.replication.partition import Partition, WritableBuffer
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.deadlines import Deadlines
 
-OnProduced = Callable[[list[AppendAck]], None]
-
-_TIMED_OUT = AppendAck(ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time")
+_ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
+_TIMED_OUT: Final = AppendAck(
+    ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time"
+)
 
 
 class PartitionWrite(NamedTuple):
-    """The records for one partition, or why they cannot be written."""
+    """Records for one partition of a topic, which is named or given by its id; `refusal` says why not to write them."""
 
-    partition: Partition | None
-    records: WritableBuffer
+    topic: str | UUID
+    partition: int
+    records: WritableBuffer | None
     refusal: AppendAck | None = None
 
 
-def _ignore(outcome: object) -> None:
-    del outcome
+class OnDecided(Protocol):
+    """Told what became of the only partition of a request, and for how long its producer is to be quiet."""
+
+    def __call__(self, ack: AppendAck, /, throttle_ms: int = 0) -> None: ...
+
+
+class OnProduced(Protocol):
+    """Told what became of each partition of a request, and for how long its producer is to be quiet."""
+
+    def __call__(self, acks: list[AppendAck], /, throttle_ms: int = 0) -> None: ...
+
+
+def _ignore(outcome: object, throttle_ms: int = 0) -> None:
+    del outcome, throttle_ms
 
 
 class SingleProduction:
@@ -37,8 +57,8 @@ class SingleProduction:
 
     __slots__ = ("_on_decided", "is_over")
 
-    def __init__(self, on_decided: OnAck) -> None:
-        self._on_decided = on_decided
+    def __init__(self, on_decided: OnDecided) -> None:
+        self._on_decided: OnDecided = on_decided
         self.is_over = False
         """Whether the producer has its answer."""
 
@@ -87,45 +107,108 @@ class Production:
         on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
 
 
-def produce_one(
-    partition: Partition,
-    records: WritableBuffer,
-    *,
-    acks: int,
-    timeout_ms: int,
-    deadlines: Deadlines,
-    on_buffer_free: Callable[[], None],
-    on_decided: OnAck,
-) -> None:
-    """`produce` to a single partition; `on_decided` is called exactly once."""
-    production = SingleProduction(on_decided)
-    partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-    if not production.is_over and acks != ACKS_NONE:
-        deadlines.add(production, timeout_ms)
+class ProduceService:
+    """Finds what is written to, asks whether the producer may, and sees to it that he is answered once.
 
-
-def produce(
-    writes: Sequence[PartitionWrite],
-    *,
-    acks: int,
-    timeout_ms: int,
-    deadlines: Deadlines,
-    on_buffer_free: Callable[[], None],
-    on_produced: OnProduced,
-) -> None:
-    """Append to every partition; `on_produced` is called exactly once with one acknowledgement a write, in order.
-
-    `on_buffer_free` is called once for each write, when its records are no longer needed.
+    Belongs to the event loop; its methods never block.
     """
-    production = Production(len(writes), on_produced)
-    for index, write in enumerate(writes):
-        if write.partition is None or write.refusal is not None:
+
+    __slots__ = ("_authorizer", "_deadlines", "_quota", "_replicas")
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        deadlines: Deadlines,
+        authorizer: Authorizer = ALLOW_ALL,
+        quota: Quota = UNLIMITED,
+    ) -> None:
+        self._replicas = replicas
+        self._deadlines = deadlines
+        self._authorizer = authorizer
+        self._quota = quota
+
+    def produce_one(
+        self,
+        principal: Principal,
+        write: PartitionWrite,
+        *,
+        acks: int,
+        timeout_ms: int,
+        on_buffer_free: Callable[[], None],
+        on_decided: OnDecided,
+    ) -> None:
+        """`produce` to a single partition, which nearly every request asks for; `on_decided` is called exactly once."""
+        if self._quota is not UNLIMITED:
+            on_decided = self._charged(principal, [write], on_decided)
+        production = SingleProduction(on_decided)
+        try:
+            partition = self._find(principal, write, acks)
+        except ApiError as error:
             on_buffer_free()
-            production.decide(index, write.refusal or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            continue
-        on_ack = partial(production.decide, index)
-        write.partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
-    if not writes:
-        on_produced([])
-    elif not production.is_over and acks != ACKS_NONE:
-        deadlines.add(production, timeout_ms)
+            production.decide(AppendAck.refused(error))
+            return
+        assert write.records is not None
+        partition.role.append(write.records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+        if not production.is_over and acks != ACKS_NONE:
+            self._deadlines.add(production, timeout_ms)
+
+    def produce(
+        self,
+        principal: Principal,
+        writes: Sequence[PartitionWrite],
+        *,
+        acks: int,
+        timeout_ms: int,
+        on_buffer_free: Callable[[], None],
+        on_produced: OnProduced,
+    ) -> None:
+        """Append to every partition; `on_produced` is called exactly once with one acknowledgement a write, in order.
+
+        `on_buffer_free` is called once for each write, when its records are no longer needed. An acknowledgement says
+        TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (a
+        coordinator's topic), INVALID_REQUIRED_ACKS, INVALID_RECORD (no records), or what `Leader.append` says.
+        """
+        if self._quota is not UNLIMITED:
+            on_produced = self._charged(principal, writes, on_produced)
+        production = Production(len(writes), on_produced)
+        for index, write in enumerate(writes):
+            try:
+                partition = self._find(principal, write, acks)
+            except ApiError as error:
+                on_buffer_free()
+                production.decide(index, AppendAck.refused(error))
+                continue
+            assert write.records is not None
+            on_ack = partial(production.decide, index)
+            partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
+        if not writes:
+            on_produced([])
+        elif not production.is_over and acks != ACKS_NONE:
+            self._deadlines.add(production, timeout_ms)
+
+    def _find(self, principal: Principal, write: PartitionWrite, acks: int) -> Partition:
+        """Where to write to. Raises ApiError when nothing is to be written."""
+        topic, index, records, refusal = write
+        if refusal is not None:
+            raise ApiError(refusal.error, refusal.message or "")
+        if acks not in _ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {acks}")
+        if not records:
+            raise ApiError(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
+        if isinstance(topic, str):
+            if self._authorizer is not ALLOW_ALL:
+                require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, topic)
+            partition = self._replicas.get(topic, index)
+        else:
+            partition = self._replicas.get_by_id(topic, index)
+            if self._authorizer is not ALLOW_ALL:
+                name = partition.topic_partition.topic
+                require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, name)
+        if partition.topic_partition.topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
+        return partition
+
+    def _charged(self, principal: Principal, writes: Sequence[PartitionWrite], on_over: Any) -> Any:
+        """`on_over`, told for how long the producer is to be quiet."""
+        size = sum(len(write.records) for write in writes if write.records is not None)
+        return partial(on_over, throttle_ms=self._quota.charge(principal, size))

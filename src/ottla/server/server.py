@@ -15,6 +15,7 @@ from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.coordination.environment import Environment
@@ -108,7 +109,7 @@ class Server:
             tasks=doors.tasks,
             authorizer=authorizer,
             replicas=self._replicas,
-            produce_deadlines=Deadlines(doors.clock, doors.timer),
+            produce=ProduceService(self._replicas, Deadlines(doors.clock, doors.timer), authorizer),
             fetch_purgatory=self._fetch_purgatory,
             fetch_max_bytes=settings.integer("fetch.max.bytes"),
             topics=topics,

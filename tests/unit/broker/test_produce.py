@@ -1,13 +1,20 @@
 from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 import pytest
 
-from ottla.broker.produce import PartitionWrite, produce, produce_one
+from ottla.broker.access import Operation, ResourceType
+from ottla.broker.produce import PartitionWrite, ProduceService
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS, Principal
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.timer import ManualTimer
 from ottla.storage.log_config import LogConfig
@@ -20,45 +27,51 @@ def batch() -> bytearray:
     return build_batch([(1_000, None, b"x", ())])
 
 
-class Producing:
-    """Produce requests and their answers."""
+def write(partition: Partition, records: bytearray | None = None) -> PartitionWrite:
+    topic, index = partition.topic_partition
+    return PartitionWrite(topic, index, batch() if records is None else records)
 
-    def __init__(self) -> None:
+
+class Producing:
+    """Produce requests to some partitions, and their answers."""
+
+    def __init__(self, *partitions: Partition, **rules: Any) -> None:
         self.timer = ManualTimer()
         self.deadlines = Deadlines(self.timer.clock, self.timer)
+        self.replicas = ReplicaManager()
+        for partition in partitions:
+            self.replicas.add(partition)
+        self.service = ProduceService(self.replicas, self.deadlines, **rules)
         self.answers: list[list[AppendAck]] = []
+        self.throttled_ms: list[int] = []
         self.freed = 0
 
     def free(self) -> None:
         self.freed += 1
 
+    def on_produced(self, acks: list[AppendAck], throttle_ms: int = 0) -> None:
+        self.answers.append(acks)
+        self.throttled_ms.append(throttle_ms)
+
+    def on_decided(self, ack: AppendAck, throttle_ms: int = 0) -> None:
+        self.on_produced([ack], throttle_ms)
+
     def produce(self, writes: list[PartitionWrite], acks: int = ACKS_ALL) -> None:
-        produce(
-            writes,
-            acks=acks,
-            timeout_ms=1000,
-            deadlines=self.deadlines,
-            on_buffer_free=self.free,
-            on_produced=self.answers.append,
+        self.service.produce(
+            ANONYMOUS, writes, acks=acks, timeout_ms=1000, on_buffer_free=self.free, on_produced=self.on_produced
         )
 
-    def produce_one(self, partition: Partition, acks: int = ACKS_ALL) -> None:
-        produce_one(
-            partition,
-            batch(),
-            acks=acks,
-            timeout_ms=1000,
-            deadlines=self.deadlines,
-            on_buffer_free=self.free,
-            on_decided=lambda ack: self.answers.append([ack]),
+    def produce_one(self, one: PartitionWrite, acks: int = ACKS_ALL) -> None:
+        self.service.produce_one(
+            ANONYMOUS, one, acks=acks, timeout_ms=1000, on_buffer_free=self.free, on_decided=self.on_decided
         )
 
-    def produce_alone(self, partition: Partition, acks: int, *, alone: bool) -> None:
+    def produce_alone(self, one: PartitionWrite, acks: int, *, alone: bool) -> None:
         """A request to one partition, either way."""
         if alone:
-            self.produce_one(partition, acks)
+            self.produce_one(one, acks)
         else:
-            self.produce([PartitionWrite(partition, batch())], acks)
+            self.produce([one], acks)
 
 
 async def settled(partition: Partition) -> None:
@@ -72,8 +85,8 @@ async def test_a_request_is_answered_once_when_its_last_partition_is_decided(new
     first = await new_partition(0)  # type: ignore[misc]
     second = await new_partition(1)  # type: ignore[misc]
     await settled(second)
-    producing = Producing()
-    producing.produce([PartitionWrite(first, batch()), PartitionWrite(second, batch())])
+    producing = Producing(first, second)
+    producing.produce([write(first), write(second)])
     assert producing.answers == []
     await settled(first)
     await settled(second)
@@ -87,8 +100,8 @@ async def test_a_request_is_answered_once_when_its_last_partition_is_decided(new
 async def test_a_refused_partition_does_not_stop_the_others(new_partition: New) -> None:
     partition = await new_partition()  # type: ignore[misc]
     refusal = AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
-    producing = Producing()
-    producing.produce([PartitionWrite(None, bytearray(), refusal), PartitionWrite(partition, batch())])
+    producing = Producing(partition)
+    producing.produce([PartitionWrite("t", 7, batch(), refusal), write(partition)])
     await settled(partition)
     [answer] = producing.answers
     assert answer[0] == refusal
@@ -101,8 +114,8 @@ async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_a
     new_partition: New, alone: bool
 ) -> None:
     partition = await new_partition()  # type: ignore[misc]
-    producing = Producing()
-    producing.produce_alone(partition, ACKS_ALL, alone=alone)
+    producing = Producing(partition)
+    producing.produce_alone(write(partition), ACKS_ALL, alone=alone)
     producing.timer.advance(1000)
     assert [ack.error for ack in producing.answers[0]] == [ErrorCode.REQUEST_TIMED_OUT]
     await settled(partition)
@@ -113,8 +126,8 @@ async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_a
 @pytest.mark.parametrize("alone", [True, False])
 async def test_acks_0_is_decided_before_the_records_are_written(new_partition: New, alone: bool) -> None:
     partition = await new_partition()  # type: ignore[misc]
-    producing = Producing()
-    producing.produce_alone(partition, ACKS_NONE, alone=alone)
+    producing = Producing(partition)
+    producing.produce_alone(write(partition), ACKS_NONE, alone=alone)
     assert [ack.error for ack in producing.answers[0]] == [ErrorCode.NONE]
     assert producing.freed == 0
     await settled(partition)
@@ -126,9 +139,9 @@ async def test_a_request_to_one_partition_is_answered_once_and_then_holds_nothin
     new_partition: New, acks: int
 ) -> None:
     partition = await new_partition()  # type: ignore[misc]
-    producing = Producing()
-    producing.produce_one(partition, acks)
-    producing.produce_one(partition, acks)
+    producing = Producing(partition)
+    producing.produce_one(write(partition), acks)
+    producing.produce_one(write(partition), acks)
     assert producing.answers == []
     await settled(partition)
     assert [(ack.error, ack.base_offset) for (ack,) in producing.answers] == [
@@ -150,11 +163,79 @@ async def test_a_request_without_partitions_is_answered_at_once() -> None:
 @pytest.mark.parametrize("alone", [True, False])
 async def test_nothing_is_timed_where_nobody_waits_for_an_answer(new_partition: New, alone: bool) -> None:
     partition = await new_partition(config=LogConfig(compression_type=CompressionType.ZSTD))  # type: ignore[misc]
-    producing = Producing()
-    producing.produce_alone(partition, ACKS_NONE, alone=alone)
+    producing = Producing(partition)
+    producing.produce_alone(write(partition), ACKS_NONE, alone=alone)
     producing.timer.advance(10_000)
     assert producing.answers == [], "the batch is being opened"
     behind = Appended()
     partition.append(batch(), acks=ACKS_LEADER, on_ack=behind.on_ack)
     assert (await behind.ack).base_offset == 1
     assert [ack.error for (ack,) in producing.answers] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_what_cannot_be_written_is_said_why_and_its_buffer_is_free(new_partition: New, alone: bool) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    internal = await new_partition(1)  # type: ignore[misc]
+    internal.topic_partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, 1)
+    producing = Producing(partition, internal)
+    nobody = UUID(int=99)
+    asked = [
+        (write(partition), 2, ErrorCode.INVALID_REQUIRED_ACKS),
+        (write(partition, bytearray()), ACKS_ALL, ErrorCode.INVALID_RECORD),
+        (PartitionWrite("t", 0, None), ACKS_ALL, ErrorCode.INVALID_RECORD),
+        (PartitionWrite("t", 7, batch()), ACKS_ALL, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (PartitionWrite(nobody, 0, batch()), ACKS_ALL, ErrorCode.UNKNOWN_TOPIC_ID),
+        (write(internal), ACKS_ALL, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+    for one, acks, _ in asked:
+        producing.produce_alone(one, acks, alone=alone)
+    assert [ack.error for (ack,) in producing.answers] == [error for _, _, error in asked]
+    assert producing.freed == len(asked)
+    assert partition.log.log_end_offset == 0
+
+
+class NoWriter:
+    """Nobody may write to `t`; notes who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def allows(
+        self, principal: Principal, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        self.asked.append(f"{principal} {operation.name} {resource_type.name} {resource_name}")
+        return False
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_who_may_not_write_is_refused_by_name_and_by_id(new_partition: New, alone: bool, by_id: bool) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    rules = NoWriter()
+    producing = Producing(partition, authorizer=rules)
+    topic = partition.topic_id if by_id else "t"
+    producing.produce_alone(PartitionWrite(topic, 0, batch()), ACKS_ALL, alone=alone)
+    assert [ack.error for (ack,) in producing.answers] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert rules.asked == ["User:ANONYMOUS WRITE TOPIC t"]
+    assert (producing.freed, partition.log.log_end_offset) == (1, 0)
+
+
+class BytesPerMs:
+    """A quota of a byte a millisecond."""
+
+    def charge(self, principal: Principal, size_bytes: int) -> int:
+        assert principal == ANONYMOUS
+        return size_bytes
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_who_is_over_his_quota_is_served_and_told_for_how_long_to_be_quiet(
+    new_partition: New, alone: bool
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    producing = Producing(partition, quota=BytesPerMs())
+    producing.produce_alone(write(partition), ACKS_ALL, alone=alone)
+    await settled(partition)
+    assert [ack.error for (ack,) in producing.answers] == [ErrorCode.NONE]
+    assert producing.throttled_ms == [len(batch())]

@@ -11,14 +11,13 @@ although the versions below 3 are gone (KAFKA-18659).
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.produce import PartitionWrite, produce, produce_one
+from ottla.broker.produce import PartitionWrite
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.current_leaders import CurrentLeaders
 from ottla.gateways.kafka.produce_answer import ProduceAnswers
 from ottla.model.error_code import ErrorCode
-from ottla.model.errors import ApiError, InvalidInputError
-from ottla.model.topic_name import INTERNAL_TOPICS
+from ottla.model.errors import InvalidInputError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -34,7 +33,7 @@ from ottla.protocol.messages.produce import (
 from ottla.records.batch import ATTRIBUTES_POSITION
 from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
-from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from ottla.replication.leader import ACKS_NONE
 
 ZSTD_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
@@ -43,9 +42,7 @@ _CODEC_AT: Final = ATTRIBUTES_POSITION + 1
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = int(CompressionType.ZSTD)
 
-_ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
-_INTERNAL: Final = AppendAck(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
-
+_TRANSACTIONAL: Final = AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
 _ZSTD_TOO_EARLY: Final = AppendAck(
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     f"zstd comes with version {ZSTD_VERSION} of Produce (KIP-110); compress with another codec, or use a newer client",
@@ -56,100 +53,78 @@ _answers: Final = ProduceAnswers()
 
 def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     """Append each partition's batch; answer when all of them are decided."""
-    acks = request.acks
-    refusal = _refusal(request) if acks not in _ACKS or request.transactional_id is not None else None
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
-        _handle_one(ctx, request, refusal)
+        _handle_one(ctx, request, topics[0], topics[0].partition_data[0])
         return
+    acks = request.acks
+    writes = [_write(ctx, request, topic, data) for topic in topics for data in topic.partition_data]
     buffer = ctx.buffer
-    writes = [_write(ctx, topic, partition, refusal) for topic in topics for partition in topic.partition_data]
     for _ in writes:
         buffer.retain()
 
-    def on_produced(acknowledgements: list[AppendAck]) -> None:
+    def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
         try:
             if acks == ACKS_NONE:
                 _finish_unacknowledged(ctx, acknowledgements)
             else:
-                ctx.respond(_response(ctx, request, acknowledgements))
+                ctx.respond(_response(ctx, request, acknowledgements, throttle_ms))
         except Exception as error:
             ctx.fail(error)
 
-    produce(
+    ctx.broker.produce.produce(
+        ctx.principal,
         writes,
         acks=acks,
         timeout_ms=max(0, request.timeout_ms),
-        deadlines=ctx.broker.produce_deadlines,
         on_buffer_free=buffer.release,
         on_produced=on_produced,
     )
 
 
-def _handle_one(ctx: RequestContext, request: ProduceRequest, refusal: AppendAck | None) -> None:
+def _handle_one(
+    ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, data: PartitionProduceData
+) -> None:
     """Append to the only partition that is named: nearly every request is of this kind."""
-    topic = request.topic_data[0]
-    data = topic.partition_data[0]
     acks = request.acks
 
-    def on_decided(ack: AppendAck) -> None:
+    def on_decided(ack: AppendAck, throttle_ms: int = 0) -> None:
         try:
             if acks == ACKS_NONE:
                 _finish_unacknowledged(ctx, (ack,))
-            elif ack.error is ErrorCode.NONE:
+            elif ack.error is ErrorCode.NONE and not throttle_ms:
                 key = (ctx.api_version, topic.name or topic.topic_id, data.index)
                 offset, append_time_ms, log_start_offset = ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
                 ctx.respond_frame(_answers.frame(ctx.correlation_id, key, offset, append_time_ms, log_start_offset))
             else:
-                ctx.respond(_response(ctx, request, (ack,)))
+                ctx.respond(_response(ctx, request, (ack,), throttle_ms))
         except Exception as error:
             ctx.fail(error)
 
-    partition, records, refused = _write(ctx, topic, data, refusal)
-    if partition is None:
-        on_decided(refused or AppendAck(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return
-    buffer = ctx.buffer
+    buffer, connection = ctx.buffer, ctx.kafka_connection
     buffer.retain()
-    produce_one(
-        partition,
-        records,
+    connection.gateway.broker.produce.produce_one(
+        connection.principal,
+        _write(ctx, request, topic, data),
         acks=acks,
         timeout_ms=max(0, request.timeout_ms),
-        deadlines=ctx.kafka_connection.gateway.broker.produce_deadlines,
         on_buffer_free=buffer.release,
         on_decided=on_decided,
     )
 
 
-def _refusal(request: ProduceRequest) -> AppendAck:
-    """What is wrong with the request as a whole, said of each of its partitions."""
-    if request.acks not in _ACKS:
-        return AppendAck(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {request.acks}")
-    return AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
-
-
 def _write(
-    ctx: RequestContext, topic: TopicProduceData, data: PartitionProduceData, refusal: AppendAck | None
+    ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, data: PartitionProduceData
 ) -> PartitionWrite:
-    records = data.records
-    if refusal is None and not records:
-        refusal = AppendAck(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
-    if refusal is not None or not isinstance(records, memoryview):
-        return PartitionWrite(None, bytearray(), refusal)
-    if ctx.api_version < ZSTD_VERSION and len(records) > _CODEC_AT and records[_CODEC_AT] & _CODEC_MASK == _ZSTD:
-        return PartitionWrite(None, bytearray(), _ZSTD_TOO_EARLY)
-    replicas = ctx.broker.replicas
-    try:
-        if ctx.api_version >= TOPIC_ID_VERSION:
-            partition = replicas.get_by_id(topic.topic_id, data.index)
-        else:
-            partition = replicas.get(topic.name, data.index)
-    except ApiError as error:
-        return PartitionWrite(None, bytearray(), AppendAck(error.code, error.message))
-    if partition.topic_partition.topic in INTERNAL_TOPICS:
-        return PartitionWrite(None, bytearray(), _INTERNAL)
-    return PartitionWrite(partition, records)
+    """What is to be written, and whether this version or this broker cannot have it at all."""
+    version, records = ctx.api_version, data.records
+    batch = records if isinstance(records, memoryview) else None
+    refusal = None
+    if request.transactional_id is not None:
+        refusal = _TRANSACTIONAL
+    elif version < ZSTD_VERSION and batch and len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC_MASK == _ZSTD:
+        refusal = _ZSTD_TOO_EARLY
+    return PartitionWrite(topic.topic_id if version >= TOPIC_ID_VERSION else topic.name, data.index, batch, refusal)
 
 
 def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[AppendAck]) -> None:
@@ -160,7 +135,9 @@ def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[Appen
     ctx.no_response()
 
 
-def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck]) -> ProduceResponse:
+def _response(
+    ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck], throttle_ms: int = 0
+) -> ProduceResponse:
     answers = iter(acknowledgements)
     leaders = CurrentLeaders(ctx, ApiKey.PRODUCE)
     topics = []
@@ -186,7 +163,9 @@ def _response(ctx: RequestContext, request: ProduceRequest, acknowledgements: Se
         topics.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
         )
-    return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
+    return ProduceResponse(
+        responses=tuple(topics), throttle_time_ms=throttle_ms, node_endpoints=leaders.endpoints(NodeEndpoint)
+    )
 
 
 API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0)
