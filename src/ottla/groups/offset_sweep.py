@@ -4,6 +4,7 @@ A topic may have a hundred thousand offsets in a shard, one for each group that 
 (`DeletedTopics`), so there is no hurry; what a crash leaves, the sweep after the next load finds.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -17,6 +18,8 @@ from ottla.groups.step import OffsetSweepTimer, Step
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
+logger = logging.getLogger(__name__)
+
 SLICE_ITEMS_MAX: Final = 250
 """Offsets, groups or members of a shard looked at in one turn of the loop: 1 to 2 ms when all of them change."""
 
@@ -27,7 +30,7 @@ SLICE_INTERVAL_MS: Final = 1
 class OffsetSweep:
     """The sweep of one shard. Pure: it reads the offsets and writes tombstones into the outcome of a step."""
 
-    __slots__ = ("_deleted", "_mark", "_offsets", "_topic", "_topics", "_walk")
+    __slots__ = ("_deleted", "_mark", "_offsets", "_removed", "_topic", "_topics", "_walk")
 
     def __init__(self, offsets: OffsetStore, deleted: DeletedTopics) -> None:
         self._offsets = offsets
@@ -35,6 +38,7 @@ class OffsetSweep:
         self._topics: deque[str] = deque()
         self._topic: str | None = None
         self._mark: int | None = None
+        self._removed = 0
         self._walk: Iterator[tuple[str, int]] = iter(())
 
     def begin_all(self, step: Step) -> None:
@@ -71,6 +75,7 @@ class OffsetSweep:
     def _open(self, topic: str) -> None:
         self._topic = topic
         self._mark = self._deleted.mark_of(topic)
+        self._removed = 0
         self._walk = (
             (group_id, index)
             for group_id in self._offsets.groups_of_topic(topic)
@@ -87,9 +92,12 @@ class OffsetSweep:
             committed = self._offsets.get(group_id, partition)
             if committed is not None and self._deleted.is_orphaned(topic, committed):
                 step.outcome.write(OffsetRecord(group_id, partition, None))
+                self._removed += 1
         if looked_at < count_max:
             if self._mark is not None:
                 step.outcome.answer(self._on_committed(topic, self._mark), Answer())
+            if self._removed:
+                logger.info("removed %d offsets that were committed to a topic %s that is gone", self._removed, topic)
             self._topic = None
         return max(looked_at, 1)
 

@@ -1,5 +1,6 @@
 """The coordinator over a partition that keeps what it is given: the whole way from request to commit."""
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -250,7 +251,10 @@ async def test_offsets_whose_tombstones_a_crash_prevented_are_removed_after_the_
     assert len(harness.partition.batches) == 2
 
 
-async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobody_meanwhile(harness: Harness):
+async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobody_meanwhile(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
     await harness.elect()
     for number in range(OFFSETS):
         harness.commit(number, f"g{number}")
@@ -270,6 +274,7 @@ async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobo
         harness.environment.timer.advance(SLICE_INTERVAL_MS)
         harness.turn.end()
         assert left - SLICE_ITEMS_MAX <= shard_of(harness).offset_count < left
+    assert f"removed {OFFSETS - 1} offsets that were committed to a topic flights" in caplog.text
     harness.answers.clear()
     harness.restart()
     await harness.elect()
