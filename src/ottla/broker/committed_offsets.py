@@ -5,7 +5,7 @@ offset reaches the coordinator with the id of the topic it is meant for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from ottla.broker.access import Authorizer, Operation, ResourceType
@@ -33,16 +33,20 @@ ErrorsByTopic: TypeAlias = list[list[ErrorCode]]
 """Of each topic of a request the outcome for each of its partitions, in the order of the request."""
 
 
+NO_OFFSET: Final = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", commit_timestamp_ms=-1)
+"""What a partition without a committed offset has instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicOffsets:
-    """The committed offsets of one topic, None where there is none.
+    """The committed offsets of one topic, by partition index.
 
     `name` is empty when a client gave an id that no topic has, `topic_id` None when no topic has the name.
     """
 
     name: str
     topic_id: UUID | None
-    partitions: list[tuple[int, CommittedOffset | None]]
+    partitions: list[tuple[int, CommittedOffset]]
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -125,16 +129,16 @@ class CommittedOffsetService:
                 if isinstance(found, TopicImage):
                     partitions.extend(TopicPartition(found.name, index) for index in indexes)
                 elif isinstance(asked, UUID):
-                    refused.append(TopicOffsets("", asked, [(index, None) for index in indexes], found))
+                    refused.append(TopicOffsets("", asked, [(index, NO_OFFSET) for index in indexes], found))
                 elif found is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    refused.append(TopicOffsets(asked, None, [(index, None) for index in indexes], found))
+                    refused.append(TopicOffsets(asked, None, [(index, NO_OFFSET) for index in indexes], found))
                 else:
                     partitions.extend(TopicPartition(asked, index) for index in indexes)
 
         def answered(answer: FetchAnswer) -> None:
-            by_topic: dict[str, list[tuple[int, CommittedOffset | None]]] = {}
+            by_topic: dict[str, list[tuple[int, CommittedOffset]]] = {}
             for (name, index), committed in answer.offsets.items():
-                by_topic.setdefault(name, []).append((index, committed))
+                by_topic.setdefault(name, []).append((index, committed or NO_OFFSET))
             told = []
             for name, of_topic in by_topic.items():
                 if topics is None and not self._may_see(principal, name):

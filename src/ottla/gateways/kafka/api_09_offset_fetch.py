@@ -7,11 +7,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.committed_offsets import GroupOffsets, NameOrId, TopicOffsets
+from ottla.broker.committed_offsets import NO_OFFSET, GroupOffsets, NameOrId, TopicOffsets
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gather import Gather
-from ottla.groups.records import CommittedOffset
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
@@ -29,9 +28,6 @@ from ottla.protocol.messages.offset_fetch import (
 GROUP_ERROR_VERSION: Final = 2
 MANY_GROUPS_VERSION: Final = 8
 TOPIC_ID_VERSION: Final = 10
-
-NO_OFFSET: Final = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", commit_timestamp_ms=-1)
-"""What a partition without a committed offset is shown as."""
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> None:
@@ -55,7 +51,8 @@ def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
         if error is not ErrorCode.NONE and ctx.api_version < GROUP_ERROR_VERSION:
             # There is no other place for the error.
             topics = [
-                TopicOffsets(name, None, [(each, None) for each in indexes], error) for name, indexes in asked or ()
+                TopicOffsets(name, None, [(each, NO_OFFSET) for each in indexes], error)
+                for name, indexes in asked or ()
             ]
         told = tuple(
             OffsetFetchResponseTopic(
@@ -68,7 +65,7 @@ def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
                         metadata=committed.metadata,
                         error_code=topic.error,
                     )
-                    for index, committed in ((index, committed or NO_OFFSET) for index, committed in topic.partitions)
+                    for index, committed in topic.partitions
                 ),
             )
             for topic in topics
@@ -110,7 +107,7 @@ def _topic(topic: TopicOffsets, *, by_id: bool) -> OffsetFetchResponseTopics:
                 metadata=committed.metadata,
                 error_code=topic.error,
             )
-            for index, committed in ((index, committed or NO_OFFSET) for index, committed in topic.partitions)
+            for index, committed in topic.partitions
         ),
     )
 
