@@ -11,11 +11,13 @@ MEMORY_SLACK_MIB = 96
 
 CAUSED = (
     re.compile(r"belongs to an earlier topic of the same name and is removed"),
+    re.compile(r"holds a partition that no topic claims; it is left alone"),
     re.compile(r"leaves room for \d+ beside the data files"),
     re.compile(r"the last broker did not stop cleanly: \d+ logs checked"),
     re.compile(
         r"closed the connection of .* produce with acks=0 failed: (UNKNOWN_TOPIC|NOT_LEADER|OUT_OF_ORDER|MESSAGE_TOO)"
     ),
+    re.compile(r"client 'races' is refused: UNSUPPORTED_COMPRESSION_TYPE: .*zstd"),
     re.compile(r"\d+ more such lines were kept back"),
 )
 """Lines that a race causes: kills, topics deleted under a kill, produces that nobody gets an answer to."""

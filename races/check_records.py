@@ -1,5 +1,6 @@
 """What was read was sent, there, by the same life of its topic; once, in order, at one offset."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from races.history import Append, History, Life, Read, Seen
+from races.keys import key_of
 from races.lives import Lives, is_surely_there, where
 from races.violation import Kind, Violation
 from workload.payload import Payload
@@ -16,7 +18,7 @@ ABSENT = {3, 6, 100}
 
 
 @dataclass(slots=True)
-class _Sent:
+class Sent:
     """All attempts to send one record."""
 
     topic: str
@@ -26,15 +28,15 @@ class _Sent:
     answered_at: float
 
 
-def sent_records(history: History) -> dict[Payload, _Sent]:
+def sent_records(history: History) -> dict[Payload, Sent]:
     """Every record that was given to a broker, or to a library."""
-    found: dict[Payload, _Sent] = {}
+    found: dict[Payload, Sent] = {}
     for append in history.appends:
         for number in range(append.first_number, append.first_number + append.count):
             payload = Payload(append.producer, number)
             known = found.get(payload)
             if known is None:
-                found[payload] = _Sent(
+                found[payload] = Sent(
                     append.topic, append.partition, append.topic_id, append.asked_at, append.answered_at
                 )
             else:
@@ -60,7 +62,8 @@ def check_contents(history: History, lives: Lives) -> Iterator[Violation]:
     """Each record that was read is one that can be there."""
     sent = sent_records(history)
     for read in history.reads:
-        yield from _check_gaps(read)
+        is_compacted = any(life.is_compacted for life in lives.possible(read))
+        yield from _check_gaps(read, is_compacted=is_compacted)
         for offset, payload in read.records:
             name = f"{where(read)} offset {offset}"
             if payload is None:
@@ -73,24 +76,56 @@ def check_contents(history: History, lives: Lives) -> Iterator[Violation]:
                 yield Violation(Kind.INHERITED, f"{name}: {payload}", read.asked_at)
 
 
-def _share_a_life(record: _Sent, read: Read, lives: Lives) -> bool:
+def _share_a_life(record: Sent, read: Read, lives: Lives) -> bool:
     of_send = lives.overlapping(record.topic, record.asked_at, record.answered_at, record.topic_id)
     return any(life in of_send for life in lives.possible(read))
 
 
-def _check_gaps(read: Read) -> Iterator[Violation]:
+def _check_gaps(read: Read, *, is_compacted: bool) -> Iterator[Violation]:
     if read.fetch_offset < 0 or not read.records:
         return
-    if read.records[0][0] != read.fetch_offset:
-        text = f"{where(read)}: asked from {read.fetch_offset} on, the first is {read.records[0][0]}"
+    first = read.records[0][0]
+    if first != read.fetch_offset and not (is_compacted and first > read.fetch_offset):
+        text = f"{where(read)}: asked from {read.fetch_offset} on, the first is {first}"
         yield Violation(Kind.GAP, text, read.asked_at)
     for (before, _), (after, _) in pairwise(read.records):
-        if after != before + 1:
+        if after != before + 1 and not (is_compacted and after > before):
             yield Violation(Kind.GAP, f"{where(read)}: {after} comes after {before}", read.asked_at)
 
 
-def check_places(appends: list[Append], reads: list[Read], life: Life) -> Iterator[Violation]:
-    """One record for each offset, one offset for each record, in order; of one partition in one life."""
+def check_compaction(appends: list[Append], reads: list[Read], life: Life, partition: int) -> Iterator[Violation]:
+    """Of each key the newest record stays; of one partition in one life."""
+    if not life.is_compacted or life.takes_records_away:
+        return
+    content = {offset: payload for _, offset, payload, _ in _placed(appends, reads, life)}
+    newest = {key_of(payload): offset for offset, payload in sorted(content.items())}
+    deleted_to = life.deletions.get(partition, 0)
+    ordered = sorted(appends, key=lambda append: append.offset)
+    ends = [append.end for append in ordered]
+    for read in reads:
+        if read.fetch_offset < 0 or read.end < 0:
+            continue
+        found = {offset for offset, _ in read.records}
+        for append in ordered[bisect_right(ends, read.fetch_offset) :]:
+            if append.offset >= read.end:
+                break
+            if append.answered_at >= read.asked_at:
+                continue
+            first, last = max(append.offset, read.fetch_offset, deleted_to), min(append.end, read.end)
+            for offset in range(first, last):
+                payload = content[offset]
+                if offset not in found and newest[key_of(payload)] == offset:
+                    yield Violation(Kind.LOST, f"{where(read, life)} offset {offset}: {payload}", read.asked_at)
+
+
+def check_places(
+    appends: list[Append], reads: list[Read], life: Life, sent: dict[Payload, Sent]
+) -> Iterator[Violation]:
+    """One record for each offset, one offset for each record, in order; of one partition in one life.
+
+    What was given to its producer before the topic was there has no order to keep: a producer that knows topics by name
+    tries what failed with the topic before again on this one, whatever it sent there meanwhile.
+    """
     content: dict[int, Payload] = {}
     places: dict[Payload, int] = {}
     for at, offset, payload, name in _placed(appends, reads, life):
@@ -103,6 +138,8 @@ def check_places(appends: list[Append], reads: list[Read], life: Life) -> Iterat
             yield Violation(Kind.DUPLICATED, f"{name}: {payload} at {place} and {offset}", at)
     newest: dict[str, int] = defaultdict(lambda: -1)
     for offset, payload in sorted(content.items()):
+        if payload not in sent or sent[payload].asked_at < life.created_at:
+            continue
         if payload.number < newest[payload.producer]:
             name = f"{life.topic} (life {life.number}) offset {offset}"
             text = f"{name}: {payload} comes after number {newest[payload.producer]}"

@@ -19,15 +19,15 @@ def check_commits(history: History, lives: Lives) -> Iterator[Violation]:
         if seen.error or not seen.is_answered:
             continue
         name = f"{seen.group}, {where(seen)}: {seen.token or 'none'}"
-        commit = by_token.get(seen.token)
+        told = by_token.get(seen.token)
         if seen.token:
-            if commit is None or (commit.group, commit.topic, commit.partition) != _place(seen):
+            if told is None or (told.group, told.topic, told.partition) != _place(seen):
                 yield Violation(Kind.INVENTED, name, seen.asked_at)
                 continue
-            if lives.knows(seen.topic) and not _share_a_life(commit, seen, lives):
+            if lives.knows(seen.topic) and not _share_a_life(told, seen, lives):
                 yield Violation(Kind.INHERITED, name, seen.asked_at)
                 continue
-        lost = _newer(seen, commit, by_place[_place(seen)], history.commits_wiped, lives)
+        lost = _newer(seen, told, by_place[_place(seen)], history.commits_wiped, lives)
         if lost is not None:
             yield Violation(Kind.COMMIT_LOST, f"{name}, {lost.token} was acknowledged before", seen.asked_at)
 
@@ -46,7 +46,7 @@ def _newer(
 ) -> Commit | None:
     """A commit of the same life that should have been told instead."""
     life = lives.certain(seen)
-    if life is None:
+    if life is None or life.delete_asked_at <= seen.answered_at:
         return None
     for commit in commits:
         if commit.answered_at >= seen.asked_at or lives.certain(commit) is not life:
@@ -89,6 +89,7 @@ def check_settings(history: History, lives: Lives) -> Iterator[Violation]:
             is_newer = not same or max(other.answered_at for other in same) < each.asked_at
             if (
                 life is not None
+                and life.delete_asked_at > seen.answered_at
                 and each.error == 0
                 and each.answered_at < seen.asked_at
                 and is_newer

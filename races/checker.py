@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from races.check_exchanges import check_exchanges
 from races.check_offsets import LogBounds
 from races.check_process import check_process
-from races.check_records import check_contents, check_places, check_presence
+from races.check_records import (
+    check_compaction,
+    check_contents,
+    check_places,
+    check_presence,
+    sent_records,
+)
 from races.check_state import check_commits, check_settings
 from races.history import Append, History, Life, Look, Outage, Read
 from races.lives import Lives
@@ -45,6 +51,7 @@ def check(history: History) -> list[Violation]:
 
 
 def _check_logs(history: History, lives: Lives) -> Iterator[Violation]:
+    sent = sent_records(history)
     logs: dict[tuple[Life, int], _Log] = defaultdict(_Log)
     for append in history.appends:
         possible = lives.possible(append)
@@ -55,13 +62,15 @@ def _check_logs(history: History, lives: Lives) -> Iterator[Violation]:
             log = logs[possible[0], append.partition]
             (log.losable if _may_be_lost(append, history.outages) else log.appends).append(append)
     for read in history.reads:
-        if read.is_answered and (known := lives.certain(read)) is not None:
-            logs[known, read.partition].reads.append(read)
+        if read.is_answered and (only := lives.certain(read)) is not None:
+            logs[only, read.partition].reads.append(read)
     for look in history.looks:
-        if look.is_answered and (known := lives.certain(look)) is not None:
-            logs[known, look.partition].looks.append(look)
+        if look.is_answered and (only := lives.certain(look)) is not None:
+            logs[only, look.partition].looks.append(look)
     for (life, partition), log in logs.items():
-        yield from check_places(log.appends, [read for read in log.reads if read.error == 0], life)
+        reads = [read for read in log.reads if read.error == 0]
+        yield from check_places(log.appends, reads, life, sent)
+        yield from check_compaction(log.appends, reads, life, partition)
         bounds = LogBounds(life, partition, log.sent, log.appends, log.losable, log.reads, log.looks, history.outages)
         yield from bounds.check()
 

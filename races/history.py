@@ -34,11 +34,13 @@ class Life:
     """When it was known to be gone."""
     takes_records_away: bool = False
     """Whether retention may take records at any time; otherwise only DeleteRecords does."""
+    is_compacted: bool = False
+    """Whether it was to be compacted at any time: of each key the newest record stays."""
     deletions: dict[int, int] = field(default_factory=dict)
     """The highest offset DeleteRecords was asked for, by partition."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Seen:
     """Something was asked about one partition, by name or by id."""
 
@@ -56,7 +58,7 @@ class Seen:
         return self.answered_at != inf
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Append(Seen):
     """Records of one producer, with numbers one after the other, in one batch."""
 
@@ -87,6 +89,8 @@ class Read(Seen):
     """-1 for libraries, which fetch when they like and may leave out what was deleted."""
     records: list[tuple[int, Payload | None]] = field(default_factory=list)
     """Offset and content; None for a value that is none of ours or was changed."""
+    end: int = -1
+    """The offset behind the last batch that came; -1 when none did."""
     high_watermark: int = -1
     log_start: int = -1
 

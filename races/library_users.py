@@ -7,7 +7,9 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -25,20 +27,25 @@ from ottla.client.delivery import Delivery
 from ottla.client.errors import ClientError
 from ottla.client.options import ClientOptions
 from ottla.client.producer import Producer as OttlaProducer
+from ottla.client.producer_options import ProducerOptions
 from ottla.model.topic_partition import TopicPartition as OttlaPartition
 from races.history import Append, Read
+from races.keys import key_of
 from races.stage import KEPT, LIVING, TRIMMED, Stage
-from workload.payload import read_value, value_of
+from workload.payload import Payload, read_value, value_of
 from workload.worker import Worker
 
 TICK_S = 0.03
 RECORDS_PER_TICK = 3
 UNDECIDED_MAX = 200
 VALUE_BYTES = 150
+COMMIT_EVERY_MS = 300
+SESSION_MS = 6_000
 PARTITIONS = 2
 """Every topic has one, most have the second."""
 REQUEST_TIMEOUT_MS = 20_000
 DECIDED_WITHIN_S = 2 * REQUEST_TIMEOUT_MS / 1000
+CLOSED_WITHIN_S = 5.0
 READ_S = 4.0
 """How long a consumer reads what it was given before it begins anew."""
 
@@ -50,6 +57,29 @@ class LibraryUser(Worker):
         super().__init__(name)
         self.stage = stage
         self.rng = Random(f"{stage.round_number}/{name}")
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def run_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a client that needs an event loop."""
+        with asyncio.Runner() as runner:
+            self.loop = runner.get_loop()
+            runner.run(work)
+
+    def where(self) -> str:
+        """What the tasks of its event loop wait for, when it has one."""
+        if self.loop is None:
+            return "no event loop"
+        tasks = asyncio.all_tasks(self.loop)
+        return "; ".join(" > ".join(_frames(task)) for task in tasks)
+
+
+def _frames(task: asyncio.Task[Any]) -> list[str]:
+    found: list[str] = []
+    work: Any = task.get_coro()
+    while (frame := getattr(work, "cr_frame", None)) is not None:
+        found.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+        work = getattr(work, "cr_await", None)
+    return found
 
 
 class LibraryProducer(LibraryUser):
@@ -58,6 +88,7 @@ class LibraryProducer(LibraryUser):
     def __init__(self, stage: Stage, library: str) -> None:
         super().__init__(stage, f"{library}-producer")
         self.library = library
+        self._undecided: set[Append] = set()
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -65,22 +96,35 @@ class LibraryProducer(LibraryUser):
         self.producer_name = self.stage.name(self.library)
         self._numbers = count()
 
-    def next_record(self) -> tuple[Append, bytes]:
-        """What to send next."""
+    def next_record(self) -> tuple[Append, bytes, bytes]:
+        """What to send next: with its key and its value."""
         topic = self.rng.choice(tuple(self.stage.lives) or KEPT)
         if topic not in LIVING + KEPT + TRIMMED:
             topic = KEPT[0]
         number = next(self._numbers)
         append = self.stage.send(topic, self.rng.randrange(PARTITIONS), self.producer_name, number)
-        return append, value_of(self.producer_name, number, VALUE_BYTES)
+        payload = Payload(self.producer_name, number)
+        return append, key_of(payload), value_of(*payload, VALUE_BYTES)
 
     def acknowledged(self, append: Append, offset: int) -> None:
         """The library says where it lies."""
         append.offset, append.answered_at = offset, self.stage.now()
 
-    def stalled(self, what: str) -> None:
-        """The library does not come to its end."""
-        self.stage.history.stalls.append(f"{self.name}: {what}")
+    def stalled(self, undecided: Iterable[Append]) -> None:
+        """These records are not decided long after the library was to give up on them.
+
+        What it does with those of topics that are gone is its own affair.
+        """
+        lives = self.stage.lives
+        left = [
+            f"{each.topic}-{each.partition} since {self.stage.now() - each.asked_at:.0f} s"
+            for each in undecided
+            if (life := lives.get(each.topic)) is not None
+            and life.created_at < each.asked_at
+            and each.partition < life.partition_count
+        ]
+        if left:
+            self.stage.history.stalls.append(f"{self.name}: {len(left)} records are undecided: {', '.join(left[:5])}")
 
 
 class ConfluentRaceProducer(LibraryProducer):
@@ -107,17 +151,20 @@ class ConfluentRaceProducer(LibraryProducer):
                             self._produce(producer)
                     producer.poll(TICK_S)
             if producer.flush(DECIDED_WITHIN_S):
-                self.stalled(f"{len(producer)} records are undecided after {DECIDED_WITHIN_S} s")
+                self.stalled(self._undecided)
+            self._undecided = set()
             self.begin_anew()
 
     def _produce(self, producer: Producer) -> None:
-        append, value = self.next_record()
+        append, key, value = self.next_record()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
+            self._undecided.discard(append)
             if error is None:
                 self.acknowledged(append, message.offset())
 
-        producer.produce(append.topic, value=value, partition=append.partition, on_delivery=delivered)
+        self._undecided.add(append)
+        producer.produce(append.topic, value=value, key=key, partition=append.partition, on_delivery=delivered)
 
 
 class KafkaPythonRaceProducer(LibraryProducer):
@@ -138,12 +185,12 @@ class KafkaPythonRaceProducer(LibraryProducer):
             except KafkaPythonError:
                 time.sleep(TICK_S)
                 continue
-            undecided: list[Any] = []
+            undecided: dict[Any, Append] = {}
             while not self.is_stopping:
-                undecided = [future for future in undecided if not future.is_done]
+                undecided = {future: append for future, append in undecided.items() if not future.is_done}
                 if len(undecided) < UNDECIDED_MAX:
                     try:
-                        undecided += [self._produce(producer) for _ in range(RECORDS_PER_TICK)]
+                        undecided.update(self._produce(producer) for _ in range(RECORDS_PER_TICK))
                     except ValueError:
                         pass  # the topic was made again with fewer partitions
                     except KafkaPythonError:
@@ -151,15 +198,14 @@ class KafkaPythonRaceProducer(LibraryProducer):
                 time.sleep(TICK_S)
             with suppress(KafkaPythonError):  # it is looked at below
                 producer.close(timeout=DECIDED_WITHIN_S)
-            if any(not future.is_done for future in undecided):
-                self.stalled(f"{sum(not each.is_done for each in undecided)} records are undecided")
+            self.stalled(append for future, append in undecided.items() if not future.is_done)
             self.begin_anew()
 
-    def _produce(self, producer: KafkaProducer) -> Any:
-        append, value = self.next_record()
-        future = producer.send(append.topic, value=value, partition=append.partition)
+    def _produce(self, producer: KafkaProducer) -> tuple[Any, Append]:
+        append, key, value = self.next_record()
+        future = producer.send(append.topic, value=value, key=key, partition=append.partition)
         future.add_callback(lambda told: self.acknowledged(append, told.offset))
-        return future
+        return future, append
 
 
 class AiokafkaRaceProducer(LibraryProducer):
@@ -169,7 +215,7 @@ class AiokafkaRaceProducer(LibraryProducer):
         """Until the round ends."""
         while not self.is_stopping:
             try:
-                asyncio.run(self._live())
+                self.run_loop(self._live())
             except AiokafkaError:
                 time.sleep(TICK_S)
             self.begin_anew()
@@ -183,7 +229,7 @@ class AiokafkaRaceProducer(LibraryProducer):
             metadata_max_age_ms=1000,
         )
         await producer.start()
-        undecided: set[asyncio.Future[Any]] = set()
+        undecided: dict[asyncio.Future[Any], Append] = {}
         try:
             while not self.is_stopping:
                 if len(undecided) < UNDECIDED_MAX:
@@ -194,18 +240,18 @@ class AiokafkaRaceProducer(LibraryProducer):
             try:
                 await asyncio.wait_for(producer.stop(), DECIDED_WITHIN_S)
             except TimeoutError:
-                self.stalled(f"{len(undecided)} records are undecided after {DECIDED_WITHIN_S} s")
+                self.stalled(undecided.values())
 
-    async def _produce(self, producer: AIOKafkaProducer, undecided: set[asyncio.Future[Any]]) -> None:
-        append, value = self.next_record()
+    async def _produce(self, producer: AIOKafkaProducer, undecided: dict[asyncio.Future[Any], Append]) -> None:
+        append, key, value = self.next_record()
         # A partition its metadata does not know is an assertion of its own.
         if append.partition not in (await producer.partitions_for(append.topic) or ()):
             return
-        future = await producer.send(append.topic, value=value, partition=append.partition)
-        undecided.add(future)
+        future = await producer.send(append.topic, value=value, key=key, partition=append.partition)
+        undecided[future] = append
 
         def delivered(done: asyncio.Future[Any]) -> None:
-            undecided.discard(done)
+            undecided.pop(done, None)
             if not done.cancelled() and done.exception() is None:
                 self.acknowledged(append, done.result().offset)
 
@@ -219,13 +265,14 @@ class OttlaRaceProducer(LibraryProducer):
         """Until the round ends."""
         while not self.is_stopping:
             try:
-                asyncio.run(self._live())
+                self.run_loop(self._live())
             except ClientError:
                 time.sleep(TICK_S)
             self.begin_anew()
 
     async def _live(self) -> None:
-        producer = OttlaProducer(ClientOptions.of(self.stage.bootstrap, api_timeout_ms=REQUEST_TIMEOUT_MS))
+        options = ProducerOptions(delivery_timeout_ms=REQUEST_TIMEOUT_MS)
+        producer = OttlaProducer(ClientOptions.of(self.stage.bootstrap), options)
         await producer.start()
         undecided: set[asyncio.Task[None]] = set()
         try:
@@ -239,22 +286,25 @@ class OttlaRaceProducer(LibraryProducer):
             if undecided:
                 await asyncio.wait(undecided, timeout=DECIDED_WITHIN_S)
             if undecided:
-                self.stalled(f"{len(undecided)} records are undecided after {DECIDED_WITHIN_S} s")
+                self.stalled(self._undecided)
         finally:
             await producer.close(deliver=False)
 
     async def _produce(self, producer: OttlaProducer) -> Coroutine[Any, Any, None]:
         """Give it a record, in order; what is left is to wait for its fate."""
-        append, value = self.next_record()
+        append, key, value = self.next_record()
         delivery = None
         with suppress(ClientError):
-            delivery = await producer.send(append.topic, value, partition=append.partition)
+            delivery = await producer.send(append.topic, value, key=key, partition=append.partition)
         return self._decided(append, delivery)
 
     async def _decided(self, append: Append, delivery: Delivery | None) -> None:
+        if delivery is None:
+            return
+        self._undecided.add(append)
         with suppress(ClientError):
-            if delivery is not None:
-                self.acknowledged(append, (await delivery).offset)
+            self.acknowledged(append, (await delivery).offset)
+        self._undecided.discard(append)
 
 
 class LibraryConsumer(LibraryUser):
@@ -262,6 +312,7 @@ class LibraryConsumer(LibraryUser):
 
     def __init__(self, stage: Stage, library: str) -> None:
         super().__init__(stage, f"{library}-consumer")
+        self.library = library
         self.ends: dict[tuple[str, int], int] | None = None
         """Where the kept topics end: known when everybody else is done."""
         self._positions: dict[tuple[str, int], int] = {}
@@ -275,25 +326,29 @@ class LibraryConsumer(LibraryUser):
                 time.sleep(TICK_S)
                 continue
             until = time.monotonic() + READ_S
+            group = self.rng.choice((None, group_of(self.library)))
             partitions = [(topic, partition) for topic in chosen for partition in range(PARTITIONS)]
-            self._begin(partitions, lambda until=until: self.is_stopping or time.monotonic() > until)
+            self._begin(partitions, group, partial(self._is_over, until))
         if self.ends is None:
             return
         until = time.monotonic() + DECIDED_WITHIN_S
         while not self._has_read_all() and time.monotonic() < until:
-            self._begin(list(self.ends), lambda: self._has_read_all() or time.monotonic() > until)
+            self._begin(list(self.ends), None, lambda: self._has_read_all() or time.monotonic() > until)
         if not self._has_read_all():
             left = {place: (self._positions.get(place, 0), end) for place, end in self.ends.items()}
             self.stage.history.stalls.append(f"{self.name}: positions and ends after {DECIDED_WITHIN_S} s: {left}")
+
+    def _is_over(self, until: float) -> bool:
+        return self.is_stopping or time.monotonic() > until
 
     def _has_read_all(self) -> bool:
         assert self.ends is not None
         return all(self._positions.get(place, 0) >= end for place, end in self.ends.items())
 
-    def _begin(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    def _begin(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         self._positions = {}
         self._began_at = self.stage.now()
-        self.read(partitions, is_over)
+        self.read(partitions, group, is_over)
 
     def delivered(self, topic: str, partition: int, records: Iterable[tuple[int, bytes | None]]) -> None:
         """The library gave these; it may have fetched them at any time since it began."""
@@ -303,26 +358,34 @@ class LibraryConsumer(LibraryUser):
             self._positions[topic, partition] = found[-1][0] + 1
 
     @abstractmethod
-    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
-        """Read from the beginning until it is over, or the library gives up."""
+    def read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
+        """Read from the beginning until it is over, or the library gives up.
+
+        In a group what the group has of the same topics is read, from where it committed.
+        """
 
 
 class ConfluentRaceConsumer(LibraryConsumer):
     """librdkafka."""
 
-    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    def read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.stage.bootstrap,
-                "group.id": "never-commits",
-                "enable.auto.commit": False,
+                "group.id": group or "never-commits",
+                "enable.auto.commit": group is not None,
+                "auto.commit.interval.ms": COMMIT_EVERY_MS,
+                "session.timeout.ms": SESSION_MS,
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
         )
-        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in partitions])
+        if group is None:
+            consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in partitions])
+        else:
+            consumer.subscribe(sorted({topic for topic, _ in partitions}))
         while not is_over():
             found: dict[tuple[str, int], list[tuple[int, bytes | None]]] = {}
             for message in consumer.consume(200, 0.1):
@@ -337,11 +400,14 @@ class ConfluentRaceConsumer(LibraryConsumer):
 class KafkaPythonRaceConsumer(LibraryConsumer):
     """kafka-python."""
 
-    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    def read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         try:
             consumer = KafkaConsumer(
                 bootstrap_servers=self.stage.bootstrap,
-                enable_auto_commit=False,
+                group_id=group,
+                enable_auto_commit=group is not None,
+                auto_commit_interval_ms=COMMIT_EVERY_MS,
+                session_timeout_ms=SESSION_MS,
                 auto_offset_reset="earliest",
                 reconnect_backoff_max_ms=200,
             )
@@ -349,7 +415,10 @@ class KafkaPythonRaceConsumer(LibraryConsumer):
             time.sleep(TICK_S)
             return
         try:
-            consumer.assign([KafkaPythonPartition(*each) for each in partitions])
+            if group is None:
+                consumer.assign([KafkaPythonPartition(*each) for each in partitions])
+            else:
+                consumer.subscribe(sorted({topic for topic, _ in partitions}))
             while not is_over():
                 for place, records in consumer.poll(timeout_ms=100, max_records=500).items():
                     self.delivered(place.topic, place.partition, [(each.offset, each.value) for each in records])
@@ -362,54 +431,75 @@ class KafkaPythonRaceConsumer(LibraryConsumer):
 class AiokafkaRaceConsumer(LibraryConsumer):
     """aiokafka."""
 
-    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    def read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         with suppress(AiokafkaError):
-            asyncio.run(self._read(partitions, is_over))
+            self.run_loop(self._read(partitions, group, is_over))
 
-    async def _read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    async def _read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.stage.bootstrap,
-            enable_auto_commit=False,
+            group_id=group,
+            enable_auto_commit=group is not None,
+            auto_commit_interval_ms=COMMIT_EVERY_MS,
+            session_timeout_ms=SESSION_MS,
             auto_offset_reset="earliest",
             metadata_max_age_ms=1000,
         )
         try:
             await consumer.start()
-            consumer.assign([AiokafkaPartition(*each) for each in partitions])
+            if group is None:
+                consumer.assign([AiokafkaPartition(*each) for each in partitions])
+            else:
+                consumer.subscribe(sorted({topic for topic, _ in partitions}))
             while not is_over():
                 for place, records in (await consumer.getmany(timeout_ms=100)).items():
                     self.delivered(place.topic, place.partition, [(each.offset, each.value) for each in records])
         finally:
-            # A fetch that waits to be tried again makes aiokafka's own stop end like this.
-            with suppress(asyncio.CancelledError):
-                await consumer.stop()
+            # It commits once more, for ever when the topic is gone or its coordinator has to be looked for again; and a
+            # fetch that waits to be tried again makes its own stop end as cancelled.
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(consumer.stop(), CLOSED_WITHIN_S)
 
 
 class OttlaRaceConsumer(LibraryConsumer):
     """Ottla's own client."""
 
-    def read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
+    def read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
         with suppress(ClientError):
-            asyncio.run(self._read(partitions, is_over))
+            self.run_loop(self._read(partitions, group, is_over))
 
-    async def _read(self, partitions: list[tuple[str, int]], is_over: Callable[[], bool]) -> None:
-        options = ConsumerOptions(auto_offset_reset=OffsetReset.EARLIEST, auto_commit=False)
+    async def _read(self, partitions: list[tuple[str, int]], group: str | None, is_over: Callable[[], bool]) -> None:
+        options = ConsumerOptions(
+            group_id=group,
+            auto_offset_reset=OffsetReset.EARLIEST,
+            auto_commit=group is not None,
+            auto_commit_interval_ms=COMMIT_EVERY_MS,
+            session_timeout_ms=SESSION_MS,
+        )
         async with OttlaConsumer(ClientOptions.of(self.stage.bootstrap), options) as consumer:
-            consumer.assign([OttlaPartition(*each) for each in partitions])
+            if group is None:
+                consumer.assign([OttlaPartition(*each) for each in partitions])
+            else:
+                consumer.subscribe(sorted({topic for topic, _ in partitions}))
             while not is_over():
                 for record in await consumer.poll(timeout_ms=100):
                     self.delivered(record.topic, record.partition, [(record.offset, record.value)])
 
 
-PRODUCERS = {
+PRODUCERS: dict[str, Callable[[Stage, str], LibraryProducer]] = {
     "confluent-kafka": ConfluentRaceProducer,
     "kafka-python": KafkaPythonRaceProducer,
     "aiokafka": AiokafkaRaceProducer,
     "ottla": OttlaRaceProducer,
 }
-CONSUMERS = {
+CONSUMERS: dict[str, Callable[[Stage, str], LibraryConsumer]] = {
     "confluent-kafka": ConfluentRaceConsumer,
     "kafka-python": KafkaPythonRaceConsumer,
     "aiokafka": AiokafkaRaceConsumer,
     "ottla": OttlaRaceConsumer,
 }
+
+
+def group_of(library: str) -> str:
+    """The group in which a library reads, now and then."""
+    return f"library-{library}"

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from ottla.native import build_batch, decode_records
+from ottla.native import build_batch, decode_records, walk_batches
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages import delete_records as dr
 from ottla.protocol.messages import describe_producers as dp
@@ -18,12 +18,17 @@ from ottla.protocol.messages import list_offsets as lo
 from ottla.protocol.messages import offset_for_leader_epoch as ofle
 from ottla.protocol.messages import produce as p
 from races.history import Append, At, Exchange, Look, Read
+from races.keys import key_of
 from races.raw_connection import Ask
-from races.stage import Stage, answered
-from workload.payload import read_value, value_of
+from races.stage import KEPT, TRIMMED, Stage, answered
+from workload.payload import Payload, read_value, value_of
 
 OPENED_BYTES_MAX = 64 << 20
 VALUE_BYTES = 200
+ZSTD_SINCE_VERSION = 7
+"""Of Produce (KIP-110)."""
+ZSTD_FETCH_VERSION = 10
+"""The first of Fetch that is given batches in zstd."""
 
 
 @dataclass(slots=True)
@@ -58,20 +63,27 @@ def _names(stage: Stage, topic: str, rng: Random, version: int, by_id_from: int)
 def produce(stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: int) -> Ask:
     """A batch of a few records, of a producer with sequence numbers if it has them; or its newest batch once more."""
     version = pick_version(p.ProduceRequest, rng)
-    partition = stage.partition_of(topic, rng)
     if producer.producer_id >= 0:
         acks = -1
-    name, topic_id, by_id = _names(stage, topic, rng, version, 13)
+        if topic not in KEPT + TRIMMED:
+            # Sequence numbers belong to one life of a topic: only by its id is it sure to be that one.
+            version = p.ProduceRequest.MAX_VERSION
+            if (life := stage.lives.get(topic)) is None or life.topic_id is None:
+                topic = rng.choice(KEPT)
     life = stage.lives.get(topic)
+    name, topic_id, by_id = _names(stage, topic, rng, version, 13)
+    if producer.producer_id >= 0 and by_id is not None and life is not None and life.topic_id is not None:
+        topic_id = by_id = life.topic_id
+    partition = stage.partition_of(topic, rng)
     key = (topic, life.topic_id if life is not None else None, partition)
-    known = producer.last.get(key) if producer.producer_id >= 0 else None
+    known = producer.last.get(key) if producer.producer_id >= 0 and version >= ZSTD_SINCE_VERSION else None
     if known is not None and rng.random() < 0.15:
         batch, earlier = known
         first, count = earlier.first_number, earlier.count
     else:
         first, count = producer.next_number, rng.randint(1, 8)
         producer.next_number += count
-        batch = _batch(rng, producer, key, first, count)
+        batch = _batch(rng, producer, key, first, count, version)
     append = Append(
         topic,
         partition,
@@ -108,13 +120,15 @@ def produce(stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: 
     return Ask(request, version, on_answer, wait_s=30.0, about=topic, is_answered=acks != 0)
 
 
-def _batch(rng: Random, producer: RawProducer, key: tuple[str, UUID | None, int], first: int, count: int) -> bytearray:
+def _batch(
+    rng: Random, producer: RawProducer, key: tuple[str, UUID | None, int], first: int, count: int, version: int
+) -> bytearray:
     now_ms = int(time.time() * 1000)
     records = [
-        (now_ms, b"k%d" % number, value_of(producer.name, number, VALUE_BYTES), ())
-        for number in range(first, first + count)
+        (now_ms, key_of(payload), value_of(*payload, VALUE_BYTES), ())
+        for payload in (Payload(producer.name, number) for number in range(first, first + count))
     ]
-    codec = rng.choice((0, 0, 0, 1, 2, 3, 4))
+    codec = rng.choice((0, 0, 0, 1, 2, 3, 4 if version >= ZSTD_SINCE_VERSION else 3))
     if producer.producer_id < 0:
         return build_batch(records, codec=codec)
     sequence = producer.sequences.get(key, 0)
@@ -153,9 +167,10 @@ def fetch(
     max_wait_ms: int = 0,
     max_bytes: int | None = None,
     reads: list[Read] | None = None,
+    least_version: int = 0,
 ) -> Ask:
     """A fetch of one partition, outside of any session; what came is added to `reads` as well."""
-    version = pick_version(f.FetchRequest, rng)
+    version = pick_version(f.FetchRequest, rng, least_version)
     partition = stage.partition_of(topic, rng) if partition is None else partition
     name, topic_id, by_id = _names(stage, topic, rng, version, 13)
     read = Read(topic, partition, stage.now(), topic_id=by_id, fetch_offset=offset)
@@ -191,6 +206,8 @@ def take_fetched(read: Read, told: f.PartitionData, exchange: Exchange) -> None:
             max_decompressed_bytes=OPENED_BYTES_MAX,
             start_offset=max(read.fetch_offset, 0),
         )
+        batches, _, _ = walk_batches(told.records, check_crc=True)  # type: ignore[arg-type]
+        read.end = batches[-1].last_offset + 1 if batches else -1
         read.records = [(offset, read_value(value)) for offset, _, _, value, _ in found]
 
 

@@ -38,6 +38,7 @@ class Report:
     seed: int
     seconds: float = 0.0
     rounds: Counter[str] = field(default_factory=Counter)
+    phases_s: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
@@ -50,6 +51,7 @@ class Report:
         """A round has ended."""
         self.seconds = at_s
         self.rounds[result.kind.value] += 1
+        self.phases_s.update(result.phases_s)
         self.operations.update(result.operations)
         self.errors.update(result.errors)
         history = result.history
@@ -77,6 +79,7 @@ class Report:
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
             "rounds": dict(self.rounds),
+            "phases_s": {name: round(seconds, 1) for name, seconds in self.phases_s.items()},
             "records": dict(self.records),
             "operations": dict(self.operations.most_common()),
             "errors": dict(self.errors.most_common()),

@@ -18,7 +18,7 @@ from races import topic_requests as topics
 from races.checker import check
 from races.group_member import MEMBER_GROUPS, GroupMember
 from races.history import At, History, Outage, Read
-from races.library_users import CONSUMERS, PRODUCERS, LibraryConsumer
+from races.library_users import CONSUMERS, PRODUCERS, LibraryConsumer, LibraryUser, group_of
 from races.raw_connection import RawConnection
 from races.raw_user import RawUser
 from races.remains import wait_for_remains
@@ -27,7 +27,6 @@ from races.stage import KEPT, LIVING, QUIET, TRIMMED, WILD, Stage
 from races.topic_owner import TopicOwner
 from races.violation import Violation
 from tests.broker_process import BrokerProcess
-from workload.worker import Worker
 
 RAW_USERS = 6
 SESSION_READERS = 2
@@ -57,6 +56,8 @@ class RoundResult:
     history: History = field(default_factory=History)
     operations: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
+    phases_s: dict[str, float] = field(default_factory=dict)
+    """How long each part of the round took."""
 
 
 async def run_round(
@@ -66,12 +67,14 @@ async def run_round(
     stage = Stage(broker.port, seed, number)
     result = RoundResult(number, kind, stage.now(), history=stage.history)
     log_at = broker.log_path.stat().st_size
+    phase = _Phases(stage, result.phases_s)
     owners = [
         *(TopicOwner(stage, topic, is_living=True) for topic in LIVING),
         *(TopicOwner(stage, topic, is_living=False) for topic in (*KEPT, *TRIMMED)),
     ]
     quiet = TopicOwner(stage, QUIET, is_living=False)
     await asyncio.gather(*(owner.make() for owner in (*owners, quiet)))
+    phase.ends("make topics")
     producers = [make(stage, library) for library, make in PRODUCERS.items()]
     consumers = [make(stage, library) for library, make in CONSUMERS.items()]
     for worker in (*producers, *consumers):
@@ -89,16 +92,23 @@ async def run_round(
     if kind is not RoundKind.CALM:
         memory_mib.clear()
     stage.is_stopping = True
+    phase.ends("race")
     await _all(stage, tasks)
-    await _stop(producers)
+    phase.ends("raw users end")
+    await _stop(stage, producers, result.phases_s)
+    phase.ends("producers end")
     await _read_everything(stage, consumers)
-    await _stop(consumers)
+    phase.ends("read everything")
+    await _stop(stage, consumers, result.phases_s)
+    phase.ends("consumers end")
     await _all(stage, [asyncio.ensure_future(owner.unmake()) for owner in (*owners, quiet)])
     await _delete_the_rest(stage)
+    phase.ends("delete everything")
     remains = await wait_for_remains(broker)
     memory_mib += remains.memory_mib
     remains.memory_mib = list(memory_mib)
     stage.history.remains = remains
+    phase.ends("files and connections go")
     with broker.log_path.open() as log:
         log.seek(log_at)
         stage.history.log_lines = log.read().splitlines()
@@ -106,8 +116,24 @@ async def run_round(
     if stage.crashes:
         raise stage.crashes[0]
     result.violations = await asyncio.to_thread(check, stage.history)
+    phase.ends("check")
     result.operations, result.errors = dict(stage.operations), dict(stage.errors)
     return result
+
+
+class _Phases:
+    """Notes how long each part took."""
+
+    def __init__(self, stage: Stage, seconds: dict[str, float]) -> None:
+        self._stage = stage
+        self._seconds = seconds
+        self._begun_at = stage.now()
+
+    def ends(self, name: str) -> None:
+        """One part is over, the next begins."""
+        now = self._stage.now()
+        self._seconds[name] = now - self._begun_at
+        self._begun_at = now
 
 
 async def _disturb(stage: Stage, broker: BrokerProcess, kind: RoundKind, seconds: float) -> None:
@@ -133,8 +159,17 @@ async def _all(stage: Stage, work: Sequence[Awaitable[None]]) -> None:
             raise outcome
 
 
-async def _stop(workers: Sequence[Worker]) -> None:
-    await asyncio.gather(*(asyncio.to_thread(worker.stop) for worker in workers))
+async def _stop(stage: Stage, workers: Sequence[LibraryUser], seconds: dict[str, float]) -> None:
+    await asyncio.gather(*(asyncio.to_thread(_stop_one, stage, worker, seconds) for worker in workers))
+
+
+def _stop_one(stage: Stage, worker: LibraryUser, seconds: dict[str, float]) -> None:
+    begun_at = stage.now()
+    try:
+        worker.stop()
+        seconds[f"{worker.name} ends"] = stage.now() - begun_at
+    except TimeoutError as error:
+        stage.history.stalls.append(f"{error}: {worker.where()}")
 
 
 async def _read_everything(stage: Stage, consumers: Sequence[LibraryConsumer]) -> None:
@@ -166,7 +201,15 @@ async def _read_partition(stage: Stage, rng: Random, connection: RawConnection, 
             return latest.offset
         reads: list[Read] = []
         ask = logs.fetch(
-            stage, rng, topic, position, partition=partition, max_wait_ms=500, max_bytes=FETCH_BYTES, reads=reads
+            stage,
+            rng,
+            topic,
+            position,
+            partition=partition,
+            max_wait_ms=500,
+            max_bytes=FETCH_BYTES,
+            reads=reads,
+            least_version=logs.ZSTD_FETCH_VERSION,
         )
         await connection.ask(ask)
         (read,) = reads
@@ -174,10 +217,10 @@ async def _read_partition(stage: Stage, rng: Random, connection: RawConnection, 
             if topic in KEPT:
                 stage.history.stalls.append(f"final reads of {topic}-{partition} at {position}: error {read.error}")
             return latest.offset
-        if not read.records:
+        if read.end < 0:
             stage.history.stalls.append(f"final reads of {topic}-{partition}: nothing at {position} of {latest.offset}")
             return latest.offset
-        position = read.records[-1][0] + 1
+        position = max(read.end, position)
     stage.history.stalls.append(f"final reads of {topic}-{partition}: at {position} of {latest.offset}")
     return latest.offset
 
@@ -187,6 +230,6 @@ async def _delete_the_rest(stage: Stage) -> None:
     connection = await RawConnection(stage, stage.name("last")).open()
     for topic in WILD:
         await connection.ask(topics.delete_topic(stage, rng, topic, None))
-    for group in (*groups.SIMPLE_GROUPS, *MEMBER_GROUPS):
+    for group in (*groups.SIMPLE_GROUPS, *MEMBER_GROUPS, *map(group_of, CONSUMERS)):
         await connection.ask(groups.delete_group(stage, rng, group))
     connection.close()

@@ -26,6 +26,7 @@ BROKER_SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
+    "log.cleaner.backoff.ms": "300",
     "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "500",

@@ -99,8 +99,8 @@ class SessionReader:
                 read = Read(topic.topic, 0, asked_at, fetch_offset=positions[topic.topic])
                 take_fetched(read, told, exchange)
                 self.stage.history.reads.append(read)
-                if read.records:
-                    positions[topic.topic] = read.records[-1][0] + 1
+                if read.end >= 0:
+                    positions[topic.topic] = read.end
                 elif told.error_code == 1:
                     positions[topic.topic] = 0  # the topic was made again
                 has_news |= told.error_code not in UNKNOWN

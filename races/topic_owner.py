@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
 
 from ottla.model.error_code import ErrorCode
-from races.history import Life
+from races.history import At, Life
+from races.log_requests import RawProducer, fetch, list_offsets, produce
 from races.raw_connection import Ask, RawConnection
 from races.stage import TRIMMED, Stage
 from races.topic_requests import (
@@ -20,6 +22,9 @@ from races.topic_requests import (
 )
 
 AWAY_S = 0.2
+STORM_CHANCE = 0.4
+STORM_CONNECTIONS = 5
+STORM_LOOK_UPS = 60
 TRIMMED_SETTINGS = {"retention.bytes": "20000", "segment.ms": "200"}
 
 
@@ -32,17 +37,22 @@ class TopicOwner:
         self.is_living = is_living
         self.rng = Random(f"{stage.rng.random()}/{topic}")
         self._connection: RawConnection | None = None
+        self._storm: list[RawConnection] = []
         self._life: Life | None = None
 
     async def make(self) -> None:
         """Create the topic and learn its id."""
-        while self._life is None:
+        while not self._is_there:
             await self._try(self._ask_create)
+
+    @property
+    def _is_there(self) -> bool:
+        return self._life is not None
 
     async def run(self) -> None:
         """Own it until the round ends; it is there then."""
         while not self.stage.is_stopping:
-            await asyncio.sleep(self.rng.uniform(0.05, 2.0))
+            await asyncio.sleep(self.rng.uniform(0.02, 1.2))
             if self.stage.is_stopping:
                 break
             await self._try(self._change)
@@ -50,21 +60,24 @@ class TopicOwner:
 
     async def unmake(self) -> None:
         """Delete it for good."""
-        while self._life is not None:
+        while self._is_there:
             await self._try(lambda: self._replace(make_again=False))
-        if self._connection is not None:
-            self._connection.close()
+        for connection in (self._connection, *self._storm):
+            if connection is not None:
+                connection.close()
 
-    async def _try(self, step: object) -> None:
+    async def _try(self, step: Callable[[], Awaitable[None]]) -> None:
         """One step; when the connection goes with it, what became of the topic is asked of the next broker."""
         try:
             if self._connection is None or not self._connection.is_open:
                 self._connection = await RawConnection(self.stage, self.stage.name(f"owner-{self.topic}")).open()
                 await self._find_out()
-            await step()  # type: ignore[operator]
+            await step()
         except OSError:
-            if self._connection is not None:
-                self._connection.close()
+            for connection in (self._connection, *self._storm):
+                if connection is not None:
+                    connection.close()
+            self._storm.clear()
             await asyncio.sleep(AWAY_S)
 
     async def _ask(self, ask: Ask) -> None:
@@ -126,6 +139,8 @@ class TopicOwner:
             following = self._new_life()
             asks.append(create_topic(self.stage, self.rng, self.topic, following, self._settings()))
             asks.append(describe_settings(self.stage, self.rng, self.topic))
+        if make_again and self.rng.random() < STORM_CHANCE:
+            await self._look_up_from_everywhere()
         self._connection.send(asks)
         if not await self._connection.settled(self.stage.patience_s + 30) or not self._connection.is_open:
             raise ConnectionError("what became of the topic is not known")
@@ -134,6 +149,19 @@ class TopicOwner:
             await self._settle(following)
         elif make_again and chance < 0.8:
             await self._ask_create()
+
+    async def _look_up_from_everywhere(self) -> None:
+        """Have many look-ups of old records wait when the deletion comes, with appends and reads behind them."""
+        while len(self._storm) < STORM_CONNECTIONS:
+            self._storm.append(await RawConnection(self.stage, self.stage.name(f"storm-{self.topic}")).open())
+        for connection in self._storm:
+            producer = RawProducer(self.stage.name("storm"))
+            asks = [list_offsets(self.stage, self.rng, self.topic, At.TIME, 0) for _ in range(STORM_LOOK_UPS)]
+            for _ in range(3):
+                asks.append(produce(self.stage, self.rng, producer, self.topic, acks=1))
+                asks.append(list_offsets(self.stage, self.rng, self.topic, At.TIME, 0))
+                asks.append(fetch(self.stage, self.rng, self.topic, 0, partition=0, max_bytes=1 << 20))
+            connection.send(asks)
 
     def _gone(self, life: Life) -> None:
         if life.deleted_at <= self.stage.now():

@@ -16,7 +16,7 @@ from ottla.protocol.messages import metadata as md
 from races.history import Exchange, Life, Setting, SettingSeen
 from races.log_requests import pick_version
 from races.raw_connection import Ask
-from races.stage import Stage, answered
+from races.stage import KEPT, LIVING, Stage, answered
 
 TOPIC_RESOURCE = 2
 DYNAMIC_TOPIC_CONFIG = 1
@@ -25,8 +25,30 @@ DYNAMIC_TOPIC_CONFIG = 1
 MESSAGE_BYTES_MIN = 1_000_000
 """`max.message.bytes` is this and a number that is given out once: its value says which life it belongs to."""
 
-ROLLING = {"segment.index.bytes": "1024", "index.interval.bytes": "256", "file.delete.delay.ms": "500"}
+ROLLING = {
+    "segment.index.bytes": "1024",
+    "index.interval.bytes": "256",
+    "file.delete.delay.ms": "500",
+    "min.cleanable.dirty.ratio": "0.01",
+}
 """Segments of little more than a hundred small batches at most."""
+
+
+COMPACTED = (*LIVING, KEPT[1])
+"""Topics that are compacted now and then."""
+
+CHANGES = (
+    ("cleanup.policy", ("delete", "compact", "compact,delete")),
+    ("segment.ms", ("100", "1000", "604800000")),
+    ("index.interval.bytes", ("128", "4096")),
+    ("min.insync.replicas", ("1", "2")),
+    ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    ("compression.type", ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
+    ("flush.messages", ("1", "7", "9223372036854775807")),
+    ("flush.ms", ("20", "9223372036854775807")),
+    ("segment.jitter.ms", ("0", "50")),
+    ("preallocate", ("true", "false")),
+)
 
 
 def create_topic(
@@ -93,18 +115,15 @@ def create_partitions(stage: Stage, rng: Random, topic: str, count: int) -> Ask:
 
 def alter_settings(stage: Stage, rng: Random, topic: str) -> Ask:
     """Other settings; one of them with a value that says whose it is."""
-    value = str(MESSAGE_BYTES_MIN + stage.next_value())
-    setting = _setting(stage, topic, "max.message.bytes", value)
-    configs = [iac.AlterableConfig(name="max.message.bytes", config_operation=0, value=value)]
-    name, values = rng.choice(
-        (
-            ("segment.ms", ("100", "1000", "604800000")),
-            ("index.interval.bytes", ("128", "4096")),
-            ("min.insync.replicas", ("1", "2")),
-            ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
-        )
-    )
-    configs.append(iac.AlterableConfig(name=name, config_operation=0, value=rng.choice(values)))
+    whose = str(MESSAGE_BYTES_MIN + stage.next_value())
+    setting = _setting(stage, topic, "max.message.bytes", whose)
+    configs = [iac.AlterableConfig(name="max.message.bytes", config_operation=0, value=whose)]
+    name, values = rng.choice(CHANGES if topic in COMPACTED else CHANGES[1:])
+    value = rng.choice(values)
+    if name == "cleanup.policy":
+        for each in stage.history.lives:
+            each.is_compacted |= each.topic == topic and "compact" in value
+    configs.append(iac.AlterableConfig(name=name, config_operation=0, value=value))
     life = stage.lives.get(topic)
     if life is not None and life.takes_records_away:
         kept = rng.choice((("retention.ms", "500"), ("retention.ms", "-1"), ("retention.bytes", "20000")))

@@ -20,6 +20,7 @@ class Kind(Enum):
     CONFLICT = "two records at one offset"
     DUPLICATED = "a record at two offsets"
     REORDERED = "records not in the order in which they were sent"
+    LOST = "the newest record of its key was acknowledged, and is gone"
     GAP = "offsets are missing"
     END_WENT_BACK = "the end of the log is before what was seen or acknowledged"
     END_TOO_FAR = "the log ends behind everything that was sent to it"

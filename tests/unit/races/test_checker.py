@@ -55,6 +55,7 @@ def read(at: float, offset: int, content: list[Payload], high_watermark: int, **
         answered_at=at + 0.5,
         fetch_offset=offset,
         records=records,
+        end=offset + len(content) if content else -1,
         high_watermark=high_watermark,
         **told,  # type: ignore[arg-type]
     )
@@ -217,7 +218,7 @@ def show_a_record_twice(history: History) -> None:
 
 
 def turn_records_around(history: History) -> None:
-    history.appends[0].count = 0
+    history.appends[0].answered_at = inf
     history.reads[0].records = placed(0, payloads("a", 1, 0, 2, 3, 4))
 
 
@@ -227,6 +228,11 @@ def leave_out_an_offset(history: History) -> None:
 
 def begin_behind_the_offset(history: History) -> None:
     del history.reads[0].records[0]
+
+
+def compact_away_the_newest_record_of_a_key(history: History) -> None:
+    history.lives[2].is_compacted = True
+    del history.reads[5].records[1]
 
 
 def forget_the_end_over_a_kill(history: History) -> None:
@@ -361,6 +367,7 @@ def stall(history: History) -> None:
         (lose_a_record_and_put_another_in_its_place, Kind.CONFLICT),
         (show_a_record_twice, Kind.DUPLICATED),
         (turn_records_around, Kind.REORDERED),
+        (compact_away_the_newest_record_of_a_key, Kind.LOST),
         (leave_out_an_offset, Kind.GAP),
         (begin_behind_the_offset, Kind.GAP),
         (forget_the_end_over_a_kill, Kind.END_WENT_BACK),
@@ -402,6 +409,14 @@ def test_every_kind_of_fault_is_planted():
     assert {kind for _, kind in planted} == set(Kind)
 
 
+def test_what_was_sent_before_the_topic_was_there_has_no_order_to_keep():
+    history = sound()
+    history.appends[2].asked_at = 25
+    history.appends[2].answered_at = inf
+    history.reads[1].records = placed(0, payloads("b", 1, 0, 2, 3))
+    assert check(history) == []
+
+
 def test_what_was_acknowledged_by_one_may_go_with_a_kill():
     history = sound()
     history.appends.append(append(50, "k", 5, 2, 5, topic="kept", acks=1))
@@ -414,6 +429,25 @@ def test_what_overlaps_a_deletion_may_be_of_either_topic():
     history = sound()
     history.appends.append(append(15, "late", 0, 1, 5, answered_at=33))
     history.reads.append(read(17, 5, payloads("late", 0), 6))
+    assert check(history) == []
+
+
+def test_commits_and_settings_go_while_their_topic_is_deleted():
+    history = sound()
+    history.lives[2].delete_asked_at = 12.5
+    forget_a_commit(history)
+    history.lives[1].delete_asked_at = 45.5
+    forget_a_setting(history)
+    assert check(history) == []
+
+
+def test_an_older_record_of_a_key_may_be_compacted_away():
+    history = sound()
+    history.lives[2].is_compacted = True
+    history.appends.append(append(50, "l", 2, 1, 5, topic="kept"))
+    history.looks[-1].offset = 6
+    history.reads[5].high_watermark = 6
+    del history.reads[5].records[1]
     assert check(history) == []
 
 
