@@ -265,6 +265,9 @@ class Connection:
 
     def _end_input(self) -> None:
         """The peer sends nothing more. All it asked for has been handed out, and is answered before the end."""
+        if not self._responses.answers and not self._output.parts:
+            self.close()
+            return
         self._move(Event.PEER_FINISHED)
         self._watch.read(False)
         self._reader.trim()

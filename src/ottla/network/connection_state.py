@@ -21,6 +21,8 @@ from typing import Final
 class State(Enum):
     """What a connection does about its requests."""
 
+    __hash__ = object.__hash__  # Enum's own hashes the name, by way of Python
+
     NEW = auto()
     """It has no handler yet."""
 
@@ -45,6 +47,8 @@ class State(Enum):
 
 class Event(Enum):
     """What moves a connection from one state to another."""
+
+    __hash__ = object.__hash__
 
     START = auto()
     HIGH_WATER = auto()

@@ -157,5 +157,4 @@ def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
             queue.write_to(transport)
             assert queue.memory_bytes < 1_000
             received += right.recv(1 << 20)
-        transport.close()
     assert bytes(received) == b"header" + CONTENT[5 : 5 + 400 * KIB] + b"trailer"
