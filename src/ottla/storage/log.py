@@ -9,6 +9,7 @@ Appends get their offsets at once and are written, in this order, by the log I/O
 `flushed_end_offset` follow as it gets on. Readers get what is written.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -52,12 +53,14 @@ class Log:
     """
 
     __slots__ = (
+        "_all_let_go",
         "_appender",
         "_closed",
         "_identity_is_durable",
         "_is_deleted",
         "_resources",
         "_segments",
+        "_segments_closing",
         "_syncing_offset",
         "config",
         "directory",
@@ -96,6 +99,8 @@ class Log:
         """When a sync was last asked for; None when nobody knows."""
         self._resources = resources
         self._closed = self._is_deleted = False
+        self._segments_closing = 0
+        self._all_let_go: asyncio.Future[None] | None = None
         self._identity_is_durable = identity_is_durable
         self._adopt(state)
 
@@ -247,12 +252,27 @@ class Log:
 
         self.take_snapshot()
         self._make_identity_durable()
-        self._appender.close(Signal(on_synced))
+        self._segments_closing += 1
+        self._appender.close(Signal(on_synced), Signal(self._on_let_go))
         segment = LogSegment(self.directory, end_offset)
         self._segments.append(segment)
         jitter = self._resources.rng.random()
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms, jitter=jitter)
         self._syncing_offset, self.last_flush_ms = end_offset, now_ms
+
+    def _on_let_go(self, errno: int) -> None:
+        """The thread will not touch the files of a closed segment again, whether or not it got them to disk."""
+        del errno
+        self._segments_closing -= 1
+        if not self._segments_closing and self._all_let_go is not None:
+            self._all_let_go.set_result(None)
+            self._all_let_go = None
+
+    async def _until_let_go(self) -> None:
+        """Return when the thread has let go of all closed segments. One caller at a time."""
+        while self._segments_closing:
+            self._all_let_go = asyncio.get_running_loop().create_future()
+            await self._all_let_go
 
     def _make_identity_durable(self) -> None:
         """Have the thread sync the file with the topic id before it reports the first records as synced.
@@ -416,8 +436,11 @@ class Log:
         count = count_expired(facts, self.log_start_offset, now_ms, self.config)
         return count if count < len(self._segments) or self._segments.newest.size else count - 1
 
-    def expire_segments(self, now_ms: int) -> list[LogSegment]:
-        """Take the segments that are to be deleted out of the log; the caller removes their files.
+    async def expire_segments(self, now_ms: int) -> list[LogSegment]:
+        """Take the segments that are to be deleted out of the log; the caller, who holds the log, removes their files.
+
+        The thread has let go of those files by then: it opens what it closed in between again, by the path, and makes
+        what is not there.
 
         When even the newest is too old a new one is begun first. Only what is flushed goes, or written if the broker
         does not flush before it acknowledges. Segments are as old as `prepare_expiry` found them.
@@ -432,6 +455,7 @@ class Log:
         expired = self._segments.remove_oldest(count)
         if expired:
             self._move_log_start(self._segments[0].base_offset)
+            await self._until_let_go()
         return expired
 
     def prepare_expiry(self) -> None:
@@ -467,6 +491,7 @@ class Log:
         """Let go of the files once what is queued is written. Appends are refused from now on; reads go on."""
         self._closed = True
         await self._until(self._appender.abandon)
+        await self._until_let_go()
 
     async def abandon_for_good(self) -> None:
         """The log is deleted: as `abandon`, and reads are refused as well; nothing of it is read from disk any more."""

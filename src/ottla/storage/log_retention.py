@@ -72,10 +72,7 @@ class LogRetention:
                 return 0
             try:
                 await self._resources.in_thread(log.prepare_expiry)  # again: others may have had it meanwhile
-                expired = log.expire_segments(now_ms)
-                if expired and not log.size:
-                    # The newest went too: wait until the thread has synced it and let go of it.
-                    await log.flush()
+                expired = await log.expire_segments(now_ms)
                 if expired:
                     snapshot = log.snapshots.path(log.segments[0].base_offset)
                     await self._removal.remove(expired, snapshot, log.config.file_delete_delay_ms)

@@ -137,19 +137,22 @@ class SegmentAppender:
         else:
             token.completed(SYNC, 0)
 
-    def close(self, token: Completion) -> None:
+    def close(self, token: Completion, on_let_go: Completion | None = None) -> None:
         """The segment is full, or the log closes: complete its time index and make all its files durable.
 
-        `token` completes as SYNC when all of them are, at once if nothing was appended.
+        `token` completes as SYNC when all of them are, `on_let_go` as CLOSED when the thread will not touch them again,
+        which may be later; both at once if nothing was appended.
         """
         if not self._log_handle:
             token.completed(SYNC, 0)
+            if on_let_go is not None:
+                on_let_go.completed(CLOSED, 0)
             return
         self._write_entries(b"", self._indexer.complete())
         self._writer.sync(self._log_handle)
         self._writer.sync(self._index_handle)
         self._writer.sync(self._time_index_handle, token)
-        self._close_handles(None)
+        self._close_handles(on_let_go)
 
     def let_go_of_files(self) -> bool:
         """Close the handles; whether there were any. What was appended by them is written before that."""

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.native import LogIo
 from ottla.runtime.disk import OsDisk, StrPath
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import (
@@ -190,6 +191,39 @@ async def test_closing_waits_for_what_was_begun_and_nothing_is_begun_after_it(tm
     async with opened(tmp_path) as directory:
         assert directory.report.was_clean
         assert [log.topic_partition for log in directory.manager.logs()] == [USERS]
+
+
+class HeldLogIo:
+    """The real thread with room for one open file, which hears of nothing while it is held."""
+
+    def __init__(self) -> None:
+        self._io = LogIo(open_files_max=1)
+        self.is_held = False
+
+    def submit(self, inline_bytes_max: int = 0) -> bool:
+        return False if self.is_held else self._io.submit(inline_bytes_max)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._io, name)
+
+
+async def test_a_segment_is_not_deleted_before_the_thread_has_let_go_of_its_files(tmp_path: Path):
+    io = HeldLogIo()
+    async with opened(tmp_path, log_io=lambda: io) as directory:
+        log = await directory.log(SMALL)
+        await directory.append_all(log, [batch(2, value=b"x" * 200, timestamp=NOW_MS - 99_000)])
+        io.is_held = True
+        directory.append(log, batch(2, value=b"x" * 200))
+        retention = asyncio.create_task(directory.manager.apply_retention())
+        for _ in range(50):
+            await directory.tasks.in_thread(bool)  # a rename that did not wait would be through by now
+        io.is_held = False
+        await log.flush()
+        assert await retention == 1
+        await log.flush()
+        assert names_in(tmp_path / "orders-0", "00000000000000000000.*") == [
+            f"00000000000000000000.{kind}.deleted" for kind in ("index", "log", "timeindex")
+        ]
 
 
 class StubbornDisk(OsDisk):

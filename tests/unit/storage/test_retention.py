@@ -138,7 +138,7 @@ async def test_what_is_not_on_disk_yet_is_not_deleted(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log(LogConfig(retention_ms=DAY))
         directory.append(log, batch(timestamp=NOW_MS - 2 * DAY))
-        assert log.expire_segments(NOW_MS) == []
+        assert await log.expire_segments(NOW_MS) == []
 
 
 async def test_a_compacted_topic_keeps_everything(tmp_path: Path):
