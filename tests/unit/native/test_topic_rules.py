@@ -189,6 +189,7 @@ def test_a_batch_with_something_behind_it_is_refused() -> None:
     assert type(refused(rules(), keyed([b"k"]) + b"x")) is TruncatedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", CODECS)
 @pytest.mark.parametrize("target", CODECS)
 @given(items=records)

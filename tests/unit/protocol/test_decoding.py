@@ -102,6 +102,7 @@ def test_the_elements_of_one_request_are_limited() -> None:
         MetadataRequest.decode(0, topics.to_bytes(4, "big") + b"\0\0" * topics)
 
 
+@pytest.mark.slow
 def test_a_response_may_have_more_elements_than_a_request_but_not_any_number() -> None:
     no_error = bytes(2)
     partitions = REQUEST_ELEMENTS_MAX + 1

@@ -43,6 +43,7 @@ def bodies(api: Api, version: int, topic_id: bytes) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", APIS, ids=lambda key: ApiKey(key).name)
 async def test_every_version_of_every_api_answers_what_is_there_and_what_is_not(
     socketless_broker: SocketlessBroker, key: ApiKey

@@ -178,6 +178,7 @@ async def keep_doing(stage: Stage, work: Callable[[], Awaitable[object]]) -> Non
         await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 async def test_every_reader_gets_the_log_it_asked_for_and_the_next_start_finds_what_was_flushed(
     tmp_path: Path, seed: int

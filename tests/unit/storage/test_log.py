@@ -291,6 +291,7 @@ async def test_the_leader_epoch_is_in_the_batch_and_in_the_history(tmp_path: Pat
         assert log.epoch_end_offset(6) == (-1, -1)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 300), st.integers(-50, 100)), min_size=1, max_size=60),

@@ -303,6 +303,7 @@ def test_whatever_happens_to_the_tail_the_log_is_the_longest_good_prefix(
     assert remaining[:good_bytes] == original[:good_bytes]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(garbage=st.binary(min_size=1, max_size=300), zeros=st.integers(0, 5000))
 def test_garbage_after_the_last_batch_never_becomes_a_record(

@@ -22,6 +22,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(STEPS)
 def test_what_was_said_to_be_deleted_stays_deleted_and_the_rest_is_there(

@@ -168,6 +168,7 @@ async def test_a_damaged_batch_is_said_to_whoever_looks_it_up(tmp_path: Path):
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.slow
 @given(
     shapes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4), st.sampled_from([1, 60, 400])), min_size=1),
     start=st.integers(0, 60),

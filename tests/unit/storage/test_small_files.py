@@ -26,6 +26,7 @@ identifiers = st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True)
 topics = st.text("abcXYZ019._-", min_size=1, max_size=249)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.builds(TopicPartition, topics, st.integers(0, 10**6)), st.integers(0, 1 << 62), max_size=10))
 def test_checkpointed_offsets_come_back(tmp_path_factory: pytest.TempPathFactory, offsets: dict[TopicPartition, int]):
     file = OffsetCheckpointFile(OsDisk(), str(tmp_path_factory.getbasetemp() / "checkpoint"))

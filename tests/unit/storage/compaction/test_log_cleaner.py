@@ -214,6 +214,7 @@ class MortalDisk(OsDisk):
         super().write_atomic(path, data)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_a_crash_at_any_moment_of_a_pass_loses_nothing_and_brings_nothing_back(
     path: Path, tmp_path: Path
 ) -> None:
