@@ -255,9 +255,11 @@ class Log:
         self._segments_closing += 1
         self._appender.close(Signal(on_synced), Signal(self._on_let_go))
         segment = LogSegment(self.directory, end_offset)
-        self._segments.append(segment)
         jitter = self._resources.rng.random()
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms, jitter=jitter)
+        self._segments.append(
+            segment
+        )  # last: threads look for files of what is in memory only once the appender has it
         self._syncing_offset, self.last_flush_ms = end_offset, now_ms
 
     def _on_let_go(self, errno: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.runtime.rng import SeededRng
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.retention import SegmentFacts, count_expired
@@ -158,3 +159,27 @@ async def test_epochs_before_the_log_start_are_forgotten(tmp_path: Path):
         await log.flush()
         await directory.manager.apply_retention()
         assert log.leader_epochs.entries == ((2, 4),)
+
+
+class Looking(SeededRng):
+    """Has retention look at a log whenever lots are drawn, as its thread may at any moment."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.log: Log | None = None
+        self.looked = 0
+
+    def random(self) -> float:
+        if self.log is not None:
+            self.log.prepare_expiry()
+            self.looked += 1
+        return super().random()
+
+
+async def test_a_segment_that_is_just_being_begun_can_be_looked_at(tmp_path: Path):
+    rng = Looking()
+    async with opened(tmp_path, rng=rng) as directory:
+        rng.log = log = await directory.log(LogConfig(segment_bytes=500))
+        await directory.append_all(log, [batch(2, value=b"x" * 200) for _ in range(3)])
+        assert rng.looked == 2
+        rng.log = None
