@@ -6,14 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.java.jvm import Ended, Jvm
 from tests.conformance.java.kafka_tools import KafkaTools
+from tests.conformance.topics import new_topic
 
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Kafka's tools", feature="dump-log of our files")]
 BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* compresscodec: (\w+) crc: \d+ isvalid: (\w+)")
 RECORD = re.compile(r"\| offset: (\d+) CreateTime: \d+ keySize: .* payload: (\d+) \w+")
+KEYED = re.compile(r"\| offset: (\d+) .*key: key (\d+)")
 # The tool counts from -1 in every file: it finds a gap in front of each segment but the first.
 FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n")
 # A segment of the smallest size that is allowed holds about a hundred records of this length.
@@ -113,3 +116,30 @@ def test_the_offsets_topic_is_read_by_its_decoder(tools: KafkaTools, own: Broker
     assert '"protocolType":"consumer","generation":1,"protocol":"range"' in metadata[0]
     assert '"members":[{"memberId":"console-consumer-' in metadata[0]
     assert '"members":[]' in metadata[-1]
+
+
+def test_a_compacted_log_with_its_gaps(tools: KafkaTools, new_broker: Callable[..., BrokerProcess]) -> None:
+    own = new_broker("compacting", log_cleaner_backoff_ms="50", log_segment_bytes=str(SEGMENT_BYTES)).start()
+    topic = new_topic(own, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    producer = Producer({"bootstrap.servers": own.bootstrap, "enable.idempotence": True, "batch.num.messages": 10})
+    for number in range(600):
+        value = None if number % 60 == 7 else b"x" * SIZE
+        producer.produce(topic, key=f"key {number % 60}", value=value)
+        if number % 10 == 9:
+            producer.flush()
+    partition = own.data_dir / f"{topic}-0"
+    while (len(files(partition, "log"))) > 2:
+        assert own.process is not None
+        assert own.process.poll() is None
+    assert own.stop() == 0
+    lines = dump(tools, files(partition, "log"), "--deep-iteration", "--print-data-log").lines
+    batches = [found.groups() for line in lines if (found := BATCH.match(line))]
+    assert {valid for *_, valid in batches} == {"true"}
+    assert sum(int(count) for _, _, count, *_ in batches) < 300
+    assert int(batches[-1][1]) == 599
+    keys = {int(found[2]): int(found[1]) for line in lines if (found := KEYED.match(line))}
+    assert keys == {number % 60: number for number in range(540, 600)}
+    indexes = [*files(partition, "index"), *files(partition, "timeindex")]
+    assert [line for line in dump(tools, indexes, "--verify-index-only").lines if "Dumping" not in line] == []
+    sane = [line for line in dump(tools, indexes, "--index-sanity-check").lines if "Dumping" not in line]
+    assert sane == [f"{index} passed sanity check." for index in indexes]
