@@ -49,10 +49,12 @@ def _import_lines(table: SchemaTable, classes: str) -> Iterator[str]:
     if "uuid" in types:
         yield "from uuid import UUID"
     yield ""
+    if "(Struct," in classes:
+        yield "from msgspec import Struct"
+        yield ""
     names = {BASE_CLASSES[message.kind] for message in table.messages.values()}
     names |= {name for name in ("Records", "RecordSlices") if re.search(rf"\b{name}\b", classes)}
     constants = ["ZERO_UUID"] if "ZERO_UUID" in classes else []
-    yield "from ottla.model.lazy_dataclass import dataclass"
     yield f"from ottla.protocol.message import {', '.join(constants + sorted(names, key=str.lower))}"
 
 
@@ -75,13 +77,12 @@ def _inner_first(table: SchemaTable) -> list[StructSchema]:
 
 def _class_lines(table: SchemaTable, struct: StructSchema) -> Iterator[str]:
     message = table.messages.get(struct.name)
-    yield "@dataclass(frozen=True, slots=True)"
     if message is None:
-        yield f"class {struct.name}:"
+        yield f"class {struct.name}(Struct, frozen=True):"
         yield f'    """{_place(table, struct)}"""'
         yield ""
     else:
-        yield f"class {struct.name}({BASE_CLASSES[message.kind]}):"
+        yield f"class {struct.name}({BASE_CLASSES[message.kind]}, frozen=True):"
         yield from _message_lines(table, message)
     for each in struct.fields:
         yield _field_line(table, struct, each)

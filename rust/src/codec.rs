@@ -9,7 +9,7 @@ mod snappy;
 mod zstandard;
 
 /// A codec, by the number that stands in the lowest three bits of a batch's attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Records as they are.
     None,

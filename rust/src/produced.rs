@@ -38,7 +38,7 @@ const OPEN_RATIO: usize = 3;
 const NO_TIMESTAMP: i64 = -1;
 
 /// What a topic asks of the batches that producers send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopicRules {
     /// The largest batch, in bytes, as it came and as it is kept.
     pub max_batch_bytes: usize,
@@ -57,7 +57,7 @@ pub struct TopicRules {
 }
 
 /// How far a timestamp may be from now, in milliseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimestampLimits {
     /// How much earlier.
     pub before_max_ms: i64,

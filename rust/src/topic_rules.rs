@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
 /// What a topic asks of the batches that producers send.
-#[pyclass(frozen, module = "ottla.native")]
+#[pyclass(frozen, eq, hash, module = "ottla.native")]
+#[derive(PartialEq, Eq, Hash)]
 pub struct TopicRules(produced::TopicRules);
 
 /// The batch that is to be kept where it is not the one that came, and its header.

@@ -1,5 +1,7 @@
 """Everything a broker can do, in one place for its doors."""
 
+from msgspec import Struct
+
 from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.cluster import ClusterView
@@ -14,7 +16,6 @@ from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.lazy_dataclass import dataclass
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
 from ottla.runtime.purgatory import Purgatory
@@ -23,8 +24,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Struct, frozen=True):
     """The parts of one broker, as its doors see them. It holds no state of its own."""
 
     config: BrokerConfig

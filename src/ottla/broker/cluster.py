@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations
 from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.image import BrokerImage, MetadataImage
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.principal import Principal
 
 if TYPE_CHECKING:
     from ottla.network.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A broker and the address a client is to use for it."""
 
     node_id: int

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from msgspec import Struct
+
 from ottla.broker.access import Authorizer, Operation, ResourceType
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer
 from ottla.groups.coordinator import GroupCoordinator
@@ -22,7 +24,6 @@ from ottla.groups.requests import (
 )
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
 
@@ -37,8 +38,7 @@ NO_OFFSET: Final = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", comm
 """What a partition without a committed offset has instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOffsets:
+class TopicOffsets(Struct, frozen=True):
     """The committed offsets of one topic, by partition index.
 
     `name` is empty when a client gave an id that no topic has, `topic_id` None when no topic has the name.
@@ -50,8 +50,7 @@ class TopicOffsets:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOffsets:
+class GroupOffsets(Struct, frozen=True):
     """The committed offsets of a group, or why they cannot be told."""
 
     error: ErrorCode

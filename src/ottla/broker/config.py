@@ -1,16 +1,15 @@
 """The settings of the services that every door calls."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Self
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct, field
+
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import Endpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Names are those of Apache Kafka's settings, dots as underscores, with its defaults.
 
     Raises ValueError at construction for a value that cannot be meant.

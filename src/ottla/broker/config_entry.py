@@ -2,7 +2,8 @@
 
 from enum import IntEnum
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.settings.value import SettingType
 
 
@@ -16,8 +17,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(Struct, frozen=True):
     """A value that holds, or would hold if those before it were not set."""
 
     name: str
@@ -25,8 +25,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(Struct, frozen=True):
     """A setting of a resource. The first of the synonyms is the one that holds."""
 
     name: str

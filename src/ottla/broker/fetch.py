@@ -6,12 +6,12 @@ under each of its partitions, and is told when the high watermark of one of them
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import field
+
+from msgspec import Struct
 
 from ottla.broker.readable_bytes import ReadableBytes
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.records.compression import CompressionType
 from ottla.replication.partition import Partition
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
@@ -19,8 +19,7 @@ from ottla.storage.log_read_result import LogReadResult
 from ottla.storage.log_segment import LookUp
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(Struct, frozen=True):
     """What the reader asks for as a whole: sizes in bytes, time in milliseconds."""
 
     max_bytes: int
@@ -31,8 +30,7 @@ class FetchLimits:
     """Whether the reader can be given records of a topic that is kept in zstd (KIP-110)."""
 
 
-@dataclass(slots=True)
-class FetchTarget:
+class FetchTarget(Struct):
     """One partition of a fetch: where to read, or why it cannot be read. What is to be read does not change."""
 
     partition: Partition | None
@@ -51,16 +49,14 @@ class FetchTarget:
     """The isolation of `nothing`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DivergingEpoch:
+class DivergingEpoch(Struct, frozen=True):
     """The reader's log and ours part ways: our end offset of the newest epoch both know (KIP-595)."""
 
     epoch: int
     end_offset: int
 
 
-@dataclass(slots=True)
-class PartitionRead:
+class PartitionRead(Struct):
     """What one partition of a fetch gives: an error, or offsets and, when there is something to read, file slices."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -69,7 +65,7 @@ class PartitionRead:
     log_start_offset: int = -1
     records: LogReadResult | None = None
     diverging_epoch: DivergingEpoch | None = None
-    total_bytes: int = field(default=0)
+    total_bytes: int = 0
     version: int = -1
     """The version of the partition that was read, -1 after an error: at the same one there is nothing new in it."""
 

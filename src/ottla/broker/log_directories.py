@@ -2,9 +2,10 @@
 
 from collections.abc import Collection
 
+from msgspec import Struct
+
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.storage.log_manager import LogManager
@@ -12,8 +13,7 @@ from ottla.storage.log_manager import LogManager
 UNKNOWN_BYTES = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirectoryDescription:
+class LogDirectoryDescription(Struct, frozen=True):
     """The directory, the bytes of each log in it, and the size and the room of its file system, -1 when unknown."""
 
     path: str

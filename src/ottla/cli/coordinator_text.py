@@ -1,13 +1,15 @@
 """Records of internal topics in words: which group or transaction they are about, and what they say."""
 
-import dataclasses
 import importlib
 from functools import cache
 from typing import Any
+from uuid import UUID
+
+from msgspec import to_builtins
 
 from ottla.model.errors import InvalidInputError
 from ottla.protocol.coordinator_record import decode_key, decode_value, record_type
-from ottla.protocol.message import CoordinatorKey, CoordinatorValue
+from ottla.protocol.message import CoordinatorKey, CoordinatorValue, Message
 
 _MODULES = {
     "__consumer_offsets": ("offset_commit", "classic_group", "consumer_group", "share_group", "streams_group"),
@@ -28,11 +30,15 @@ def describe_coordinator_record(topic: str, key: bytes | None, value: bytes | No
         key_class, value_class = known
         return {
             "record_type": key_class.__name__.removesuffix("Key"),
-            "key": dataclasses.asdict(decode_key(key_class, key)),  # type: ignore[call-overload]
-            "value": None if value is None else dataclasses.asdict(decode_value(value_class, value)),  # type: ignore[call-overload]
+            "key": _as_dict(decode_key(key_class, key)),
+            "value": None if value is None else _as_dict(decode_value(value_class, value)),
         }
     except InvalidInputError:
         return {}
+
+
+def _as_dict(record: Message) -> object:
+    return to_builtins(record, builtin_types=(bytes, UUID))
 
 
 @cache

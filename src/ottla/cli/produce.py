@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
+from msgspec import Struct
 
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
 from ottla.cli.failure import CommandError
 from ottla.cli.progress import Progress
 from ottla.cli.record_input import InputRecord, LineSplitter, ParseLine, parse_json, parse_text
-from ottla.model.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from ottla.client.producer import Producer
@@ -28,8 +28,7 @@ _BATCH_BYTES = 256 * 1024
 _BUFFER_BYTES = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
+class _Input(Struct, frozen=True):
     """How to read the input, and what every record gets."""
 
     files: tuple[Path, ...]

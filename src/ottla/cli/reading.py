@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
+
 from ottla.cli.start_position import StartKind, StartPosition
 from ottla.client.consumer import Consumer
 from ottla.client.consumer_record import ConsumerRecord
 from ottla.client.errors import TopicNotFoundError
 from ottla.client.offsets import OffsetAt
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 WriteOut = Callable[[list[ConsumerRecord]], Awaitable[None]]
@@ -17,8 +18,7 @@ _POLL_RECORDS = 2_000
 _POLL_MS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What to read and when to stop."""
 
     topic: str

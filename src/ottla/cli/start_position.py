@@ -4,9 +4,10 @@ import re
 from datetime import datetime
 from enum import Enum, auto
 
+from msgspec import Struct
+
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.clock import Clock
 
 
@@ -24,8 +25,7 @@ class StartKind(Enum):
     """The first record at or after it, ms since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartPosition:
+class StartPosition(Struct, frozen=True):
     """A place in each partition that is read."""
 
     kind: StartKind

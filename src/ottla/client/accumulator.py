@@ -17,9 +17,10 @@ than four batches can have passed one whose answer was lost, of the five by whic
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec import Struct
+
 from ottla.client.delivery import Delivery
 from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch, Record, next_sequence
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 OnGiveUp = Callable[[TopicPartition, int, Exception], None]
@@ -28,8 +29,7 @@ OnGiveUp = Callable[[TopicPartition, int, Exception], None]
 _HALF = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True):
     """When a batch is full, and how long it may wait for more."""
 
     batch_bytes: int

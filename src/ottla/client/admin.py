@@ -1,17 +1,17 @@
 """Topics, their settings, and the cluster, for people and programs that run it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -69,8 +69,7 @@ class ConfigOperation(IntEnum):
     DELETE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True):
     """A topic to create. `configs` are topic settings by Kafka's names, such as `cleanup.policy`."""
 
     name: str

@@ -1,12 +1,12 @@
 """What a client knows of the cluster: brokers, topics, and who leads which partition."""
 
-from dataclasses import field
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from ottla.client.address import Address
 from ottla.client.errors import error_code
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -14,8 +14,7 @@ from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseT
 NO_NODE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerNode:
+class BrokerNode(Struct, frozen=True):
     """A broker of the cluster, and where it says it can be reached."""
 
     node_id: int
@@ -23,8 +22,7 @@ class BrokerNode:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Struct, frozen=True):
     """One partition: the broker that leads it (-1 when none does) and the brokers that hold it."""
 
     partition: int
@@ -35,8 +33,7 @@ class PartitionMetadata:
     offline: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(Struct, frozen=True):
     """One topic; `partitions` is in the order of their numbers."""
 
     name: str
@@ -51,8 +48,7 @@ class TopicMetadata:
         return next((partition for partition in self.partitions if partition.partition == number), None)
 
 
-@dataclass(slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Struct):
     """The newest answers of the brokers, merged. Changed by `update` and `forget_leader` alone; no I/O here."""
 
     cluster_id: str | None = None

@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from ottla.client.errors import InvalidOptionError
 from ottla.client.offsets import IsolationLevel
-from ottla.model.lazy_dataclass import dataclass
 
 
 class OffsetReset(StrEnum):
@@ -16,8 +17,7 @@ class OffsetReset(StrEnum):
     """Do not begin: raise an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerOptions:
+class ConsumerOptions(Struct, frozen=True):
     """Named as Kafka's consumer settings where those exist (`fetch_max_wait_ms` is `fetch.max.wait.ms`)."""
 
     group_id: str | None = None

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ottla.client.cluster_metadata import ClusterMetadata
 from ottla.client.errors import error_code
 from ottla.client.offsets import IsolationLevel
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import (
     FetchPartition,
@@ -37,8 +38,7 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedBatches:
+class FetchedBatches(Struct, frozen=True):
     """What a leader gave for one partition.
 
     `records` is a run of record batches, still compressed. It may begin before `offset`, as batches are not split, and
@@ -55,8 +55,7 @@ class FetchedBatches:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class FetchWait:
+class FetchWait(Struct, frozen=True):
     """How long a leader may wait for how much, and how much it may answer."""
 
     max_wait_ms: int = 500

@@ -3,6 +3,8 @@
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ottla.client.cluster import Cluster
 from ottla.client.errors import GroupNotFoundError, broker_error
 from ottla.client.group_offsets import CommittedOffset, check_group, commit_offsets, committed_offsets
@@ -10,7 +12,6 @@ from ottla.client.group_protocol import decode_assignment
 from ottla.client.offsets import OffsetAt, list_offsets
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import (
@@ -33,8 +34,7 @@ class GroupListing(NamedTuple):
     group_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True):
     """A member, and the partitions it was given; empty when its protocol is not the consumers'."""
 
     member_id: str
@@ -44,8 +44,7 @@ class GroupMember:
     assignment: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(Struct, frozen=True):
     """How far a group is behind in a partition.
 
     `committed` is None when it has no offset there, `lag` then is None as well: where it will begin depends on the
@@ -60,8 +59,7 @@ class PartitionLag:
     member: GroupMember | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(Struct, frozen=True):
     """A group with its members and, partition by partition, its lag."""
 
     group_id: str

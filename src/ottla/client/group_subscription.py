@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from msgspec import Struct
+
 from ottla.client.cluster import Cluster
 from ottla.client.consumer_options import ConsumerOptions
 from ottla.client.decoded_records import DecodedRecords
 from ottla.client.group_membership import GroupMembership, MemberState
 from ottla.client.group_offsets import Membership
 from ottla.client.positions import Positions
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -23,8 +24,7 @@ def ignore_partitions(partitions: list[TopicPartition]) -> None:
     del partitions
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceCallbacks:
+class RebalanceCallbacks(Struct, frozen=True):
     """Who is told of partitions: given, about to be given up while still owned, and lost to others perhaps already."""
 
     on_assigned: OnPartitions = ignore_partitions

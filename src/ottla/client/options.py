@@ -1,8 +1,9 @@
 """What every client can be told about its connections and its patience."""
 
+from msgspec import Struct
+
 from ottla.client.address import Address, parse_addresses
 from ottla.client.errors import InvalidOptionError
-from ottla.model.lazy_dataclass import dataclass
 
 _AT_LEAST_ONE = (
     "connect_timeout_ms",
@@ -14,8 +15,7 @@ _AT_LEAST_ONE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
+class ClientOptions(Struct, frozen=True):
     """Settings shared by producer, consumer, admin and the blocking client.
 
     Named as Kafka's client settings where those exist (`request_timeout_ms` is `request.timeout.ms`).
@@ -49,7 +49,7 @@ class ClientOptions:
     @classmethod
     def of(cls, bootstrap: str, **settings: int | str) -> "ClientOptions":
         """Options from a comma-separated list of addresses and any of the fields above by name."""
-        unknown = settings.keys() - cls.__dataclass_fields__.keys()
+        unknown = settings.keys() - set(cls.__struct_fields__)
         if unknown:
             raise InvalidOptionError(f"unknown client option {sorted(unknown)[0]!r}")
         return cls(bootstrap=parse_addresses(bootstrap), **settings)  # type: ignore[arg-type]

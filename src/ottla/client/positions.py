@@ -2,15 +2,14 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from ottla.client.fetch import FetchedBatches
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 
-@dataclass(slots=True)
-class PartitionPosition:
+class PartitionPosition(Struct):
     """One assigned partition.
 
     ```

@@ -1,15 +1,15 @@
 """How a producer batches, what it asks of the brokers, and how long it tries."""
 
+from msgspec import Struct
+
 from ottla.client.errors import InvalidOptionError
 from ottla.client.produce import Acks
-from ottla.model.lazy_dataclass import dataclass
 
 IN_FLIGHT_MAX_IDEMPOTENT = 5
 """Brokers remember the last five batches of a producer and partition; with more in flight order could be lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerOptions:
+class ProducerOptions(Struct, frozen=True):
     """Named as Kafka's producer settings where those exist (`linger_ms` is `linger.ms`)."""
 
     acks: Acks = Acks.ALL

@@ -1,14 +1,14 @@
 """How long to try and how long to wait between attempts."""
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 
 _JITTER = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Exponential back-off with jitter (KIP-580): `initial_ms`, then twice as much each time, up to `maximum_ms`.
 
     Each wait is drawn from 20 % around its nominal value, so that clients that failed together do not return together.

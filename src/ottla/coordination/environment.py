@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -11,8 +12,7 @@ Defer = Callable[[Callable[[], None]], object]
 """Calls back once at the end of this turn of the event loop; `loop.call_soon` is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorLimits:
+class CoordinatorLimits(Struct, frozen=True):
     """Sizes that bound what a coordinator holds in memory at once."""
 
     load_chunk_bytes: int = 5 * 1024 * 1024
@@ -21,8 +21,7 @@ class CoordinatorLimits:
     """No batch of records may be larger: the internal topic's `max.message.bytes`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The doors to time, threads and the event loop, and the limits. All belong to one event loop."""
 
     clock: Clock

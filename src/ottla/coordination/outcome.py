@@ -2,17 +2,16 @@
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import field
 from typing import Any
 
+from msgspec import Struct, field
+
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a request is told. Every kind of answer can be made of an error alone: `type(answer)(error=...)`."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -22,8 +21,7 @@ Waiter = Callable[[Any], None]
 """Whoever waits for an answer, as a callable that takes it; it is called exactly once."""
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """The effects of one step, as a value. A step changes nothing outside its shard; the runtime carries this out.
 
     `records` are applied by `CoordinatorShard.replay` and appended to the log, in order. `answers` leave when those

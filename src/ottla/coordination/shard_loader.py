@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from msgspec import Struct
+
 from ottla.coordination.environment import Environment
 from ottla.coordination.shard import CoordinatorShard
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.native import decode_records, walk_batches
 from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
@@ -17,8 +18,7 @@ the file may have been brought from elsewhere.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """What a load found: the offset it ended at, how many records it applied and how many it did not know."""
 
     end_offset: int

@@ -1,17 +1,16 @@
 """What those who ask something of a group are told."""
 
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from ottla.coordination.outcome import Answer
 from ottla.groups.records import CommittedOffset
 from ottla.model.error_code import ErrorCode
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(Struct, frozen=True):
     """A member as the leader gets to know it, with its subscription for the protocol that was chosen."""
 
     member_id: str
@@ -19,8 +18,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAnswer(Answer):
+class JoinAnswer(Answer, frozen=True):
     """The generation a member takes part in. Only the leader gets `members`, and assigns unless told to skip it.
 
     With MEMBER_ID_REQUIRED `member_id` is the id to join again with.
@@ -35,8 +33,7 @@ class JoinAnswer(Answer):
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAnswer(Answer):
+class SyncAnswer(Answer, frozen=True):
     """What a member is to work on."""
 
     protocol_type: str | None = None
@@ -44,13 +41,11 @@ class SyncAnswer(Answer):
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswer(Answer):
+class HeartbeatAnswer(Answer, frozen=True):
     """Whether the member may go on; REBALANCE_IN_PROGRESS asks it to join again."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftMember:
+class LeftMember(Struct, frozen=True):
     """The outcome for one member that was to leave."""
 
     member_id: str
@@ -58,41 +53,35 @@ class LeftMember:
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveAnswer(Answer):
+class LeaveAnswer(Answer, frozen=True):
     """The outcome for each member that was to leave, in the order of the request."""
 
     members: tuple[LeftMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitAnswer(Answer):
+class CommitAnswer(Answer, frozen=True):
     """Whether the offsets are stored; `refused` has those partitions that are not, whatever `error` says."""
 
     refused: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAnswer(Answer):
+class FetchAnswer(Answer, frozen=True):
     """The offsets of a group, None where it has none."""
 
     offsets: Mapping[TopicPartition, CommittedOffset | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsetsAnswer(Answer):
+class DeleteOffsetsAnswer(Answer, frozen=True):
     """The outcome for each partition."""
 
     partitions: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupAnswer(Answer):
+class DeleteGroupAnswer(Answer, frozen=True):
     """Whether the group is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDescription:
+class MemberDescription(Struct, frozen=True):
     """A member as administrators see it."""
 
     member_id: str
@@ -103,8 +92,7 @@ class MemberDescription:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeAnswer(Answer):
+class DescribeAnswer(Answer, frozen=True):
     """A group as administrators see it; GROUP_ID_NOT_FOUND and the state Dead when there is none."""
 
     state: str = ""
@@ -113,8 +101,7 @@ class DescribeAnswer(Answer):
     members: tuple[MemberDescription, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(Struct, frozen=True):
     """A group in a list of groups; `group_type` is Kafka's name for the protocol its members speak."""
 
     group_id: str

@@ -1,9 +1,10 @@
 """The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter

@@ -2,7 +2,8 @@
 
 from typing import Self
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.settings.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
@@ -34,8 +35,7 @@ naming it in a request: with 50 partitions this stops at 5 million groups.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(Struct, frozen=True):
     """Kafka's `group.*` and `offsets.*` settings, in their words; times in milliseconds.
 
     Raises ValueError when values contradict each other.

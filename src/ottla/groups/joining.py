@@ -14,7 +14,8 @@ timeout in all (KIP-134).
 """
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ottla.coordination.outcome import Waiter
 from ottla.groups import group_config

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
+from msgspec import Struct
+
 from ottla.coordination.outcome import Waiter
-from ottla.model.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class MemberProtocol:
+class MemberProtocol(Struct, frozen=True):
     """One way to assign partitions that a member offers (`range`), with its subscription for it.
 
     What `metadata` means is between the clients; for consumers it is Kafka's ConsumerProtocolSubscription.
@@ -18,8 +18,7 @@ class MemberProtocol:
     metadata: bytes
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """What a group knows of one client.
 
     `instance_id` (`group.instance.id`, KIP-345) makes it a static member, which keeps its place over a restart.

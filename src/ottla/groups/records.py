@@ -2,12 +2,12 @@
 
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.model.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True):
     """An offset a group committed: the next record it wants.
 
     `leader_epoch` is that of the record before it, -1 when the client did not say. `metadata` is the client's own.
@@ -23,8 +23,7 @@ class CommittedOffset:
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
+class OffsetRecord(Struct, frozen=True):
     """A group committed an offset, or lost it (None)."""
 
     group_id: str
@@ -32,8 +31,7 @@ class OffsetRecord:
     committed: CommittedOffset | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSnapshot:
+class MemberSnapshot(Struct, frozen=True):
     """A member of a generation, with its subscription for the chosen protocol and its assignment."""
 
     member_id: str
@@ -46,8 +44,7 @@ class MemberSnapshot:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSnapshot:
+class GroupSnapshot(Struct, frozen=True):
     """A generation of a group. `state_since_ms` is when it entered its state, -1 when that is not known."""
 
     protocol_type: str
@@ -58,8 +55,7 @@ class GroupSnapshot:
     members: tuple[MemberSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
+class GroupRecord(Struct, frozen=True):
     """A group reached a generation, or is gone (None)."""
 
     group_id: str

@@ -2,16 +2,16 @@
 
 from uuid import UUID
 
+from msgspec import Struct
+
 from ottla.groups.members import MemberProtocol
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 
 UNKNOWN_GENERATION = -1
 """The generation of those who are no members: administrators, and consumers that assign partitions themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """Become a member, or take part in the next generation.
 
     `member_id` is empty for a client that has none; `new_member_id` is the one it gets if it is to have one.
@@ -35,8 +35,7 @@ class Join:
     reason: str = "not provided"
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(Struct, frozen=True):
     """Fetch the assignment of a generation; the leader brings the assignments of all, by member id."""
 
     group_id: str
@@ -48,8 +47,7 @@ class Sync:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """Say that a member is there, and hear whether a rebalance is going on."""
 
     group_id: str
@@ -58,8 +56,7 @@ class Heartbeat:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(Struct, frozen=True):
     """A member that leaves; an administrator names a static member by its instance id alone."""
 
     member_id: str
@@ -67,16 +64,14 @@ class LeavingMember:
     reason: str = "not provided"
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True):
     """Take members out of a group."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
+class OffsetToCommit(Struct, frozen=True):
     """Where a consumer wants to go on in one partition; `leader_epoch` is -1 when it does not know it."""
 
     partition: int
@@ -85,8 +80,7 @@ class OffsetToCommit:
     metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOffsetsToCommit:
+class TopicOffsetsToCommit(Struct, frozen=True):
     """Where a consumer wants to go on in one topic, which had this name and this id when the request was read."""
 
     topic: str
@@ -94,8 +88,7 @@ class TopicOffsetsToCommit:
     offsets: tuple[OffsetToCommit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Committer:
+class Committer(Struct, frozen=True):
     """For which group somebody commits, and as which of its members, if as one.
 
     `retention_ms`, when given, replaces the broker's retention for the offsets. `knows_group_id_not_found` is false for
@@ -110,24 +103,21 @@ class Committer:
     knows_group_id_not_found: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(Struct, frozen=True):
     """Store offsets of a group."""
 
     committer: Committer
     topics: tuple[TopicOffsetsToCommit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchOffsets:
+class FetchOffsets(Struct, frozen=True):
     """Read offsets of a group: of the partitions named, or of all it has."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsets:
+class DeleteOffsets(Struct, frozen=True):
     """Remove offsets of a group for topics that it is not subscribed to."""
 
     group_id: str

@@ -1,14 +1,12 @@
 """One step of a group: when it happens, the settings it obeys, the effects it collects, and the timers it may set."""
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.groups.group_config import GroupConfig
-from ottla.model.lazy_dataclass import dataclass
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """What the decisions of one step share. `outcome` is the value the step ends in."""
 
     now_ms: int
@@ -24,40 +22,34 @@ class Step:
 # Timers: each key is also what `handle_timer` gets when it is due.
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTimer:
+class SessionTimer(Struct, frozen=True):
     """A member was not heard of for its session timeout."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class JoinTimer:
+class JoinTimer(Struct, frozen=True):
     """The time for members to join a rebalance is up."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTimer:
+class SyncTimer(Struct, frozen=True):
     """The time for members to fetch their assignment is up."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedGroupsTimer:
+class LoadedGroupsTimer(Struct, frozen=True):
     """Time to begin the sessions of more groups that were loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetExpiryTimer:
+class OffsetExpiryTimer(Struct, frozen=True):
     """Time to look for offsets that are older than their retention."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetSweepTimer:
+class OffsetSweepTimer(Struct, frozen=True):
     """Time to remove more of the offsets that deleted topics left."""
 
 

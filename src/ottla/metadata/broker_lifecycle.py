@@ -9,18 +9,18 @@ follows the log, and sends what is to be decided to the controller it finds ther
 
 import json
 
+from msgspec import Struct
+
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import topic_id_text
 from ottla.metadata.store.interface import MetadataStore
-from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.rng import Rng
 from ottla.settings.broker_settings import BrokerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
+class BrokerAddress(Struct, frozen=True):
     """Where clients find this broker. A host of None means: at the address by which each of them came."""
 
     host: str | None

@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from ottla.model.errors import InvalidInputError
-from ottla.model.lazy_dataclass import dataclass
 
 
 class PartitionState(NamedTuple):
@@ -30,8 +31,7 @@ class PartitionState(NamedTuple):
     partition_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRecord:
+class TopicRecord(Struct, frozen=True):
     """A topic came to be, with all its partitions."""
 
     KIND: ClassVar[str] = "topic"
@@ -40,8 +40,7 @@ class TopicRecord:
     partitions: tuple[PartitionState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsAddedRecord:
+class PartitionsAddedRecord(Struct, frozen=True):
     """A topic got more partitions; they follow the ones it had."""
 
     KIND: ClassVar[str] = "partitions-added"
@@ -49,8 +48,7 @@ class PartitionsAddedRecord:
     partitions: tuple[PartitionState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChangedRecord:
+class PartitionChangedRecord(Struct, frozen=True):
     """A partition has another leader, other replicas or another in-sync set."""
 
     KIND: ClassVar[str] = "partition-changed"
@@ -59,16 +57,14 @@ class PartitionChangedRecord:
     state: PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRemovedRecord:
+class TopicRemovedRecord(Struct, frozen=True):
     """A topic is gone, and its settings with it."""
 
     KIND: ClassVar[str] = "topic-removed"
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigRecord:
+class ConfigRecord(Struct, frozen=True):
     """A setting of a resource has a new value, or, with None, no value of its own any more."""
 
     KIND: ClassVar[str] = "config"
@@ -78,8 +74,7 @@ class ConfigRecord:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegisteredRecord:
+class BrokerRegisteredRecord(Struct, frozen=True):
     """A broker is there, with the address it tells clients; a host of None is the one each client came by."""
 
     KIND: ClassVar[str] = "broker"
@@ -90,16 +85,14 @@ class BrokerRegisteredRecord:
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRemovedRecord:
+class BrokerRemovedRecord(Struct, frozen=True):
     """A broker is gone: its session ended."""
 
     KIND: ClassVar[str] = "broker-removed"
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerRecord:
+class ControllerRecord(Struct, frozen=True):
     """A broker became the controller; what an older epoch appends later is refused by the store."""
 
     KIND: ClassVar[str] = "controller"
@@ -107,8 +100,7 @@ class ControllerRecord:
     controller_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsRecord:
+class ProducerIdsRecord(Struct, frozen=True):
     """Producer ids below `next_producer_id` are given out or may be; none of them is ever given again."""
 
     KIND: ClassVar[str] = "producer-ids"

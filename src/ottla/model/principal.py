@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """A name of a type; the type is `User` for everybody whom Kafka's own authentication knows."""
 
     type: str

@@ -132,6 +132,8 @@ class TopicRules:
         looked at. Raises ValueError for a codec or a level that does not exist.
         """
 
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     def check(self, data: Buffer, now_ms: int) -> list[BatchInfo] | None:
         """The one batch that `data` has to be, if it may be written; None says that `open` has to decide.
 

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import field, replace
 from typing import Self
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.connection_overrides import parse_connection_overrides
 
@@ -15,8 +16,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkConfig:
+class NetworkConfig(Struct, frozen=True):
     """What a listener allows. Names are those of Apache Kafka's settings where it has them, dots as underscores.
 
     Raises ValueError at construction for a value that cannot be meant.

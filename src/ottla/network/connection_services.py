@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ottla.runtime.timer import Timer
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class ConnectionServices:
+class ConnectionServices(Struct, kw_only=True, eq=False):
     """The limits, the doors and the counters, and whom to tell of the end of a connection."""
 
     listener_name: str

@@ -3,7 +3,8 @@
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ottla.network.file_transfer import GATHER_MAX_BYTES, send_file
 from ottla.network.response_queue import SLICE_COST, Buffer, Part

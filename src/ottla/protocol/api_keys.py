@@ -9,7 +9,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import cast
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
@@ -90,8 +91,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One API: its name in Kafka's documents, the versions that Kafka 4.3 serves, and its messages.
 
     `first_flexible_version` is the first version in the form of KIP-482, None when there is none.

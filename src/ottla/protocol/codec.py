@@ -8,7 +8,6 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.model.lazy_dataclass import field_defaults
 from ottla.native import MessageCodec
 from ottla.native.errors import MessageError
 from ottla.protocol import schema
@@ -78,7 +77,7 @@ def _struct_plan(
     classes: dict[str, Any], table: schema.SchemaTable, struct: schema.StructSchema, version: int
 ) -> StructPlan:
     struct_class = classes[struct.name]
-    defaults = field_defaults(struct_class)
+    defaults = dict(zip(struct_class.__struct_fields__, struct_class.__struct_defaults__, strict=True))
     fields = (
         FieldPlan(
             name=each.attribute,

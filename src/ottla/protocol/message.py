@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self, TypeAlias, cast
 from uuid import UUID
 
+from msgspec import Struct
+
 from ottla.protocol import codec
 
 ZERO_UUID = UUID(int=0)
@@ -23,14 +25,12 @@ class RecordSlices(Protocol):
     def slices(self) -> Sequence[object]: ...
 
 
-class Message:
+class Message(Struct, frozen=True):
     """A message of the Kafka protocol, at any of its versions.
 
-    Messages are frozen dataclasses (`ottla.model.lazy_dataclass`); fields that a version does not carry keep their
-    defaults. Arrays are tuples when decoded, and any sequence may be given to encode.
+    Fields that a version does not carry keep their defaults. Arrays are tuples when decoded, and any sequence may be
+    given to encode.
     """
-
-    __slots__ = ()
 
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
@@ -53,25 +53,19 @@ class Message:
         return cast("Self", codec.codec_for(cls, version).decode(data, offset))
 
 
-class ApiMessage(Message):
+class ApiMessage(Message, frozen=True):
     """A request or a response."""
-
-    __slots__ = ()
 
     API_KEY: ClassVar[int]
 
 
-class CoordinatorKey(Message):
+class CoordinatorKey(Message, frozen=True):
     """The key of a record in an internal topic of a coordinator; its type says what the value is."""
-
-    __slots__ = ()
 
     RECORD_TYPE: ClassVar[int]
 
 
-class CoordinatorValue(Message):
+class CoordinatorValue(Message, frozen=True):
     """The value of a record in an internal topic of a coordinator."""
-
-    __slots__ = ()
 
     RECORD_TYPE: ClassVar[int]

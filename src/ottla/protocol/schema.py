@@ -31,10 +31,9 @@ flexible form of KIP-482, and for coordinator records the record type (`type 3`)
 """
 
 import re
-from dataclasses import field
 from pathlib import Path
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct, field
 
 SCHEMA_DIRECTORY = Path(__file__).parent / "schemas"
 
@@ -45,8 +44,7 @@ MESSAGE_KINDS = frozenset(["request", "response", "key", "value", "data"])
 FIELD_ATTRIBUTES = frozenset(["nullable", "default", "tag", "ignorable", "inflexible"])
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(Struct, frozen=True):
     """An inclusive range of versions."""
 
     first: int
@@ -59,8 +57,7 @@ class VersionRange:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSchema:
+class FieldSchema(Struct, frozen=True):
     """One field of a struct.
 
     `type_name` is a primitive or the name of a struct in the same table; `default` is the text of the table, None when
@@ -87,16 +84,14 @@ class FieldSchema:
         return self.type_name not in PRIMITIVES
 
 
-@dataclass(slots=True)
-class StructSchema:
+class StructSchema(Struct):
     """A named sequence of fields, in the order of the wire."""
 
     name: str
     fields: list[FieldSchema] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class MessageSchema:
+class MessageSchema(Struct):
     """A message: a struct with versions of its own. `record_type` is the type of a coordinator record."""
 
     kind: str
@@ -110,8 +105,7 @@ class MessageSchema:
         return self.struct.name
 
 
-@dataclass(slots=True)
-class SchemaTable:
+class SchemaTable(Struct):
     """Everything one file describes. `structs` holds the structs of all its messages by name, which is unique."""
 
     doc: str = ""

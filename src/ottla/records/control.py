@@ -12,7 +12,8 @@ import struct
 from enum import IntEnum
 from typing import Self
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.native import build_batch
 from ottla.native.errors import CorruptRecordError
 
@@ -58,8 +59,7 @@ def decode_control_key(key: bytes | None) -> ControlRecordType:
         return ControlRecordType.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransactionMarker:
+class EndTransactionMarker(Struct, frozen=True):
     """The end of a producer's transaction in one partition."""
 
     record_type: ControlRecordType

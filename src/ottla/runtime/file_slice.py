@@ -1,10 +1,9 @@
 """A piece of a file on its way to a socket."""
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileSlice:
+class FileSlice(Struct, frozen=True, eq=False):
     """`size` bytes of the file open as `fd`, from `position`.
 
     The bytes must be there and stay as they are until the slice is sent. `owner` is held until then: whatever keeps

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
 
-@dataclass(frozen=True, slots=True)
-class Doors:
+class Doors(Struct, frozen=True):
     """Time, chance, tasks and the event loop that all parts of a broker belong to. A simulation passes its own."""
 
     clock: Clock

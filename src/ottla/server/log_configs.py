@@ -6,9 +6,10 @@ hold the event loop for a second.
 
 from typing import Final
 
+from msgspec import Struct
+
 from ottla.broker.configs import ConfigService
 from ottla.metadata.image.image import MetadataImage, topic_resource
-from ottla.model.lazy_dataclass import dataclass
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
 
@@ -16,8 +17,7 @@ CONFIGS_MAX: Final = 256
 """How many different ones are kept: thousands of topics usually set the same few things."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True):
     """What holds for the partitions of a topic."""
 
     log: LogConfig

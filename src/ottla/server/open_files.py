@@ -9,7 +9,7 @@ comes again.
 import resource
 from typing import Final
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
 
 CONNECTIONS_MAX: Final = 100_000
 """As many connections are allowed when nobody says how many, however many files may be open: each has its price in
@@ -33,8 +33,7 @@ def raise_open_files_limit() -> int:
     return hard
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFileShares:
+class OpenFileShares(Struct, frozen=True):
     """Who may have how many files open."""
 
     connections: int

@@ -1,17 +1,15 @@
 """What `ottla serve` was asked for."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct, field
 
 Address = tuple[str, int]
 """Host and port."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(Struct, frozen=True):
     """The command line of `ottla serve`, checked for form.
 
     `settings` are broker settings by Kafka's names, from `--config` and `--set`, not yet checked for meaning; the other

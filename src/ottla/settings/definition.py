@@ -9,9 +9,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.settings.validators import Validator
 from ottla.settings.value import SettingType, SettingValue, parse_value
 
@@ -74,8 +75,7 @@ class UpdateMode(Enum):
     """At any time, for one broker or as the default of all; a topic's own settings are of this kind too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingDefinition:
+class SettingDefinition(Struct, frozen=True, kw_only=True):
     """A setting that is honoured."""
 
     name: str

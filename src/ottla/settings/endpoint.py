@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.settings.definition import InvalidSettingError
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -13,8 +14,7 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*)://(.*)", re.ASCII)
 _HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]*)\]|([^:\[\]/\s]*)):(\d{1,5})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A listener: its name, the host (empty for every address of the machine) and the port (0 for a free one)."""
 
     host: str

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.settings.definition import InvalidSettingError, shortened
 from ottla.settings.endpoint import PLAINTEXT, Endpoint, parse_endpoint
 from ottla.settings.value import SettingValue, parse_list
@@ -30,8 +31,7 @@ LISTENERS_MAX: Final = 16
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 (addresses nobody can come to)
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerEndpoints:
+class ListenerEndpoints(Struct, frozen=True):
     """What to open, in the order of the setting, and what to advertise, by the name of the listener."""
 
     opened: tuple[Endpoint, ...]

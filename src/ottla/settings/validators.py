@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingValue
 
 
@@ -19,8 +20,7 @@ class Validator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """A number between two bounds, both included, or one that stands beside them."""
 
     low: float
@@ -49,8 +49,7 @@ class Range:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """One of a few words, or, for a list, any of them without repetition."""
 
     choices: tuple[str, ...]
@@ -70,8 +69,7 @@ class OneOf:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class NotEmpty:
+class NotEmpty(Struct, frozen=True):
     """A text or list with something in it."""
 
     @property

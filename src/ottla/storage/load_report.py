@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.storage.log_recovery import CutTail, DamagedSegment
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """Counts, bytes that had to be read again after an unclean stop, what had to be cut, and what is damaged."""
 
     log_count: int

@@ -7,9 +7,10 @@ nothing --make--> log --delete--> renamed to ...-delete --later--> nothing
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError

@@ -1,11 +1,12 @@
 """What a topic's settings ask of its logs."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Final, Self, cast
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from ottla.native import TopicRules
 from ottla.records.compression import CompressionType
 from ottla.settings.topic_table import TOPIC_SETTINGS
@@ -30,8 +31,7 @@ class TimestampType(StrEnum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
-@dataclass(frozen=True, slots=True)
-class LogConfig:
+class LogConfig(Struct, frozen=True):
     """The settings of one log, named after Kafka's topic settings, with Kafka's defaults.
 
     Times are milliseconds, sizes bytes; -1 is "without limit" where Kafka has it so. `producer_id_expiration_ms` is a
@@ -68,15 +68,15 @@ class LogConfig:
     """-131072 to 22."""
     flush_before_ack: bool = True
     producer_id_expiration_ms: int = 86_400_000
-    topic_rules: TopicRules = field(init=False, repr=False, compare=False)
-    """What follows for the batches that producers send."""
+    topic_rules: TopicRules = TopicRules(max_batch_bytes=0, max_decompressed_bytes=0)
+    """What follows for the batches that producers send; made of the others, whatever is given."""
 
     def __post_init__(self) -> None:
         if self.segment_bytes <= 0 or self.segment_ms <= 0:
             raise ValueError("a segment must be allowed some bytes and some time")
         if self.segment_index_bytes < INDEX_ENTRY_BYTES_MAX:
             raise ValueError(f"segment.index.bytes must have room for one entry of {INDEX_ENTRY_BYTES_MAX} bytes")
-        object.__setattr__(self, "topic_rules", self._rules())
+        force_setattr(self, "topic_rules", self._rules())
 
     def _rules(self) -> TopicRules:
         """Compressed batches are opened where the topic asks for what their headers do not tell: keys, or times nearer

@@ -7,11 +7,12 @@ kilobytes after the last index entry.
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ottla.model.errors import InvalidInputError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
@@ -44,8 +45,7 @@ _INDEX_SUFFIXES: Final = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix !
 logger: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
+class Checkpoints(Struct, frozen=True):
     """What the data directory remembers of a log: `recovery_point` is None when it remembers nothing.
 
     `was_failing` says that what is in the page cache above the recovery point may not be what is on disk.
@@ -57,8 +57,7 @@ class Checkpoints:
     was_failing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
+class LoadedLog(Struct, frozen=True):
     """What was found, what recovery read again, in bytes, what it cut, and what is damaged.
 
     `to_sync` are the files `make_durable` must sync before the log is used.

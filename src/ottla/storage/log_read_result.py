@@ -1,11 +1,11 @@
 """What a read of the log gives."""
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.file_slice import FileSlice
 
 
-@dataclass(frozen=True, slots=True)
-class LogReadResult:
+class LogReadResult(Struct, frozen=True):
     """Pieces of segment files that together hold batches from the wanted offset on.
 
     The first batch may begin before the offset that was asked for, the last may be cut off: readers skip the one and

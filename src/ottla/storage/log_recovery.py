@@ -11,7 +11,8 @@ segment is cut.
 
 from collections.abc import Callable
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
@@ -25,8 +26,7 @@ from ottla.storage.segment_recovery import index_batches, walk_segment
 from ottla.storage.time_index import TimeIndex
 
 
-@dataclass(frozen=True, slots=True)
-class CutTail:
+class CutTail(Struct, frozen=True):
     """What recovery took away: everything from `offset` on, `cut_bytes` in all, and why."""
 
     topic_partition: TopicPartition
@@ -40,8 +40,7 @@ class CutTail:
         return f"{self.topic_partition}: cut {self.cut_bytes} bytes{segments} at offset {self.offset}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedSegment:
+class DamagedSegment(Struct, frozen=True):
     """A segment that holds something else than it held: good up to `position`, and why no further."""
 
     path: str

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ParamSpec, Protocol, TypeVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.disk import Disk
 from ottla.runtime.rng import Rng
 from ottla.storage.index_cache import IndexCache
@@ -22,8 +23,7 @@ class InThread(Protocol):
     def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LogResources:
+class LogResources(Struct, frozen=True):
     """The doors to disk and threads, and the caches with their limits."""
 
     disk: Disk

@@ -1,14 +1,14 @@
 """What loading a log finds on disk."""
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.storage.leader_epoch_cache import LeaderEpochCache
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.producer_state_manager import ProducerStateManager
 from ottla.storage.segment_appender import SegmentAppender
 
 
-@dataclass(slots=True)
-class LogState:
+class LogState(Struct):
     """Segments, oldest first and at least one, the appender of the last of them, and what belongs to them.
 
     All of it is in the files; `log_end_offset` is the next offset to assign, `snapshot_offset` that of the

@@ -6,12 +6,12 @@ node.id=1
 directory.id=oS3kqpEUQjSIdl9u8qZ_sg        made once, with the directory (KIP-858)
 """
 
+from msgspec import Struct
+
 from ottla.model.errors import InvalidInputError
-from ottla.model.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(Struct, frozen=True):
     """The identity of a data directory."""
 
     cluster_id: str

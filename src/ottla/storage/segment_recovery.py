@@ -9,7 +9,8 @@ after     [ batch ][ batch ][ batch ][ batch ]
 from collections.abc import Callable
 from typing import Final
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.native import BatchInfo, walk_batches
 from ottla.storage.batch_scan import HEADER_BYTES, LENGTH_PREFIX_BYTES
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -21,8 +22,7 @@ _CHUNK_BYTES: Final = 4 << 20
 OnBatch = Callable[[BatchInfo], None]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentWalk:
+class SegmentWalk(Struct, frozen=True):
     """How far a segment is good: the position and the offset after the last good batch, and why no further."""
 
     position: int

@@ -1,6 +1,7 @@
 """Where the newest segment of a log ends, found without reading it: from its last index entry on."""
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -13,8 +14,7 @@ from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentTail:
+class SegmentTail(Struct, frozen=True):
     """A segment whose files agree: its indexes, the offset after its last batch, the timestamp of its first."""
 
     segment: LogSegment

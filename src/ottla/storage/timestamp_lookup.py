@@ -7,8 +7,9 @@ deleted meanwhile is passed over, as if it had been deleted before.
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from ottla.model.errors import InvalidInputError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.native import decode_records
 from ottla.storage.batch_scan import BatchHeader, scan_batches
 from ottla.storage.index_cache import IndexCache
@@ -22,8 +23,7 @@ _DECOMPRESSED_BYTES_MAX: Final = 1 << 30
 _NO_TIMESTAMP: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LookupRange:
+class LookupRange(Struct, frozen=True):
     """Segments with the position up to which each is written, and the offsets that may be found.
 
     `end_offset`, like the start of what is read, is where a batch begins.

@@ -26,9 +26,10 @@ Run `python -m tests.scenarios.groups.rewrite` to write down what the code does 
 
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.coordination.outcome import Outcome
 from ottla.coordination.shard_timers import ShardTimers

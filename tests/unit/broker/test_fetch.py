@@ -1,9 +1,9 @@
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_partitions
 from ottla.model.error_code import ErrorCode

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter
@@ -12,8 +12,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
 
-@dataclass(frozen=True, slots=True)
-class WordAnswer(Answer):
+class WordAnswer(Answer, frozen=True):
     word: str | None = None
 
 
@@ -95,10 +94,11 @@ class Turn:
             callback()
 
 
-class ManualEnvironment(Environment):
+class ManualEnvironment(Environment, frozen=True):
     """An environment whose time passes by hand."""
 
-    timer: ManualTimer
+    if TYPE_CHECKING:  # at run time a field that is named again would come last
+        timer: ManualTimer
 
 
 def environment(**limits: int) -> tuple[ManualEnvironment, Turn]:

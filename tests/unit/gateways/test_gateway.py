@@ -1,9 +1,9 @@
 import asyncio
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable

@@ -23,6 +23,11 @@ NUMBER_FORMATS = {
 }
 
 
+def default_of(value: Any, attribute: str) -> object:
+    """What the class of `value` has for a field that is not given."""
+    return value.__struct_defaults__[value.__struct_fields__.index(attribute)]
+
+
 def encode(message: Message, version: int) -> bytes:
     table = table_of(type(message))
     schema = table.messages[type(message).__name__]
@@ -52,7 +57,7 @@ class _Writer:
             field_value = getattr(value, each.attribute)
             if each.tag is None:
                 plain += self.field(each, field_value)
-            elif field_value != type(value).__dataclass_fields__[each.attribute].default:
+            elif field_value != default_of(value, each.attribute):
                 tagged.append((each.tag, self.field(each, field_value)))
         if not self.flexible:
             return plain

@@ -1,12 +1,12 @@
 """What a message may hold, and how fields that a version does not carry are treated."""
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.model.error_code import ErrorCode
 from ottla.native import MessageCodec
@@ -52,9 +52,9 @@ def wrong(value: Any) -> Any:
 
 def test_messages_cannot_be_changed_however_they_were_made() -> None:
     for message in (HeartbeatRequest(), HeartbeatRequest.decode(0, HeartbeatRequest().encode(0))):
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        with pytest.raises(AttributeError):
             message.group_id = "another"  # type: ignore[misc]
-        assert dataclasses.replace(message, group_id="another").group_id == "another"
+        assert replace(message, group_id="another").group_id == "another"
 
 
 def test_a_field_that_the_version_cannot_carry_must_be_at_its_default() -> None:

@@ -5,12 +5,12 @@ The explicit table of them all is `ottla.gateways.kafka.apis`.
 """
 
 from collections.abc import Callable
-from dataclasses import field
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from ottla.gateways.kafka.context import RequestContext
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.protocol.codec import codec_for
 
@@ -19,8 +19,7 @@ Decode = Callable[[int, memoryview, int], Any]
 """Makes a request of a version, a frame, and the offset at which the body begins in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One API as the gateway serves it.
 
     `handle` gets the context and the decoded request. It returns the response, or None when it answers later through
@@ -43,11 +42,11 @@ class Api:
     is_task: bool = False
     advertised_min_version: int | None = None
     decode: Decode | None = None
-    request_type: type[Any] = field(init=False)
-    """The message class of its requests."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "request_type", APIS[self.key].request_class)
+    @property
+    def request_type(self) -> type[Any]:
+        """The message class of its requests."""
+        return APIS[self.key].request_class
 
     def serves(self, version: int) -> bool:
         """Whether requests of this version are served."""

@@ -7,10 +7,11 @@ for the whole answer (KIP-1102).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Final
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits

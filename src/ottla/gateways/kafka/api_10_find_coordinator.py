@@ -6,12 +6,13 @@
 
 from typing import Final
 
+from msgspec import Struct
+
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.runtime.turns import in_turns
@@ -22,8 +23,7 @@ TRANSACTION: Final = 1
 MANY_KEYS_VERSION: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """Where a key's coordinator is, or why nobody can say."""
 
     node_id: int = -1

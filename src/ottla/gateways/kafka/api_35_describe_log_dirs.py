@@ -4,9 +4,10 @@
 directories (KIP-1066), of which there are none.
 """
 
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
+
+from msgspec.structs import replace
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext

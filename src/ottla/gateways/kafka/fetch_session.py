@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
+from msgspec import Struct
+
 from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
@@ -37,8 +38,7 @@ PartitionKey = tuple[str, UUID, int]
 """Topic name (empty from version 13 on), topic id (zero before it), partition."""
 
 
-@dataclass(slots=True)
-class SessionPartition:
+class SessionPartition(Struct):
     """One partition of a session: what the consumer asked for last, and what it was told last."""
 
     request: FetchPartition

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 
+from msgspec import Struct
+
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.topic_config import validate_topic_setting
 from ottla.metadata.image.delta import apply_records
@@ -24,7 +26,6 @@ from ottla.metadata.image.image import (
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
@@ -45,8 +46,7 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(Struct, frozen=True):
     """One operation on one setting. DELETE needs no value."""
 
     name: str
@@ -54,8 +54,7 @@ class Alteration:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAlteration:
+class ResourceAlteration(Struct, frozen=True):
     """The operations on one resource: all are done or none."""
 
     resource: ConfigResource

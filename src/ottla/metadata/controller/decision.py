@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[T_co]):
+class Decision(Struct, Generic[T_co], frozen=True):
     """Records to append, all or none, and the result that holds once they are durable."""
 
     records: tuple[MetadataRecord, ...]

@@ -7,6 +7,8 @@ more than there are), INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, PO
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.replica_assignment import new_partition, validate_replicas
 from ottla.metadata.controller.replica_placement import place_replicas
@@ -15,12 +17,10 @@ from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import MetadataRecord, PartitionsAddedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.runtime.rng import Rng
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
+class NewPartitions(Struct, frozen=True):
     """How many partitions a topic is to have in all, and the brokers of the new ones when the request names them."""
 
     topic: str

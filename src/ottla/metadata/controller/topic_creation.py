@@ -7,9 +7,10 @@ INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_V
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Final
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.replica_assignment import new_partition, validate_assignments
@@ -20,7 +21,6 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import collision_key, validate_topic_name
 from ottla.runtime.rng import Rng
 
@@ -28,8 +28,7 @@ DEFAULT: Final = -1
 """Asks for the broker's default."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True):
     """A topic somebody asks for."""
 
     name: str
@@ -40,8 +39,7 @@ class NewTopic:
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(Struct, frozen=True):
     """A topic that is there now, or would be if the request had not only asked to check."""
 
     name: str

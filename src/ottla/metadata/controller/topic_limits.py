@@ -2,15 +2,15 @@
 
 from typing import Self
 
+from msgspec import Struct
+
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.lazy_dataclass import dataclass
 from ottla.settings.broker_settings import BrokerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLimits:
+class TopicLimits(Struct, frozen=True):
     """Defaults and bounds for topics; the fields are the broker settings of the same name."""
 
     num_partitions: int = 1

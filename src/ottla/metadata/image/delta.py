@@ -8,10 +8,11 @@ Only what a record touches is copied, once per delta however many records touch 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.metadata.image.image import (
     BrokerImage,

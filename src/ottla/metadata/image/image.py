@@ -5,14 +5,14 @@ Images share what did not change. A new topic copies the two dictionaries of top
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from msgspec import Struct, field
+
 from ottla.metadata.records import PartitionState
-from ottla.model.lazy_dataclass import dataclass
 from ottla.model.topic_name import is_internal_topic
 
 NO_LEADER: Final = -1
@@ -49,8 +49,7 @@ ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
 """The resource of settings that hold for every broker."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(Struct, frozen=True):
     """A broker that is there. A host of None means the address by which each client reached it."""
 
     broker_id: int
@@ -60,8 +59,7 @@ class BrokerImage:
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(Struct, frozen=True):
     """Who holds a partition; a leader of -1 means that it has none at the moment."""
 
     index: int
@@ -82,18 +80,17 @@ class PartitionImage:
         return PartitionState(self.leader, self.leader_epoch, self.replicas, self.isr, self.partition_epoch)
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class TopicImage:
+class TopicImage(Struct, frozen=True, eq=False, weakref=True):
     """A topic. Compared by identity: the same object means that nothing of it changed."""
 
     name: str
     topic_id: UUID
     partitions: tuple[PartitionImage, ...]
-    is_internal: bool = field(init=False)
-    """Whether it holds a coordinator's state."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_internal", is_internal_topic(self.name))
+    @property
+    def is_internal(self) -> bool:
+        """Whether it holds a coordinator's state."""
+        return is_internal_topic(self.name)
 
     @property
     def replication_factor(self) -> int:
@@ -108,8 +105,7 @@ class TopicImage:
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetadataImage:
+class MetadataImage(Struct, frozen=True, eq=False):
     """The metadata after `end_offset` records. Two images are compared by identity; read it from any thread."""
 
     cluster_id: str

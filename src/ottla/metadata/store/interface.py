@@ -11,7 +11,7 @@ All methods are coroutines; an engine does its blocking work elsewhere. Records 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
 
 
 class StoreError(Exception):
@@ -30,16 +30,14 @@ class SessionExpiredError(StoreError):
     """The session is over: the same broker id was registered again, or the session was closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A registered broker. The broker epoch is higher than that of every earlier session of any broker."""
 
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBroker:
+class LiveBroker(Struct, frozen=True):
     """A session that has not ended, with what its broker said of itself."""
 
     broker_id: int
@@ -47,8 +45,7 @@ class LiveBroker:
     registration: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecords:
+class StoredRecords(Struct, frozen=True):
     """A part of the log: a snapshot, when there is one and it was asked from before it, then records to the end.
 
     `start_offset` is the offset of the first record, `end_offset` the one the next append will get.

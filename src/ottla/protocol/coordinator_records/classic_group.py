@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataKey(CoordinatorKey):
+class GroupMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 2
@@ -21,8 +21,7 @@ class GroupMetadataKey(CoordinatorKey):
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadata:
+class MemberMetadata(Struct, frozen=True):
     """Stands in `GroupMetadataValue.members`."""
 
     member_id: str = ""
@@ -35,8 +34,7 @@ class MemberMetadata:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataValue(CoordinatorValue):
+class GroupMetadataValue(CoordinatorValue, frozen=True):
     """The record value, versions 0-4, flexible from 4."""
 
     RECORD_TYPE: ClassVar[int] = 2

@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataKey(CoordinatorKey):
+class ConsumerGroupMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 3
@@ -22,8 +22,7 @@ class ConsumerGroupMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataValue(CoordinatorValue):
+class ConsumerGroupMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 3
@@ -34,8 +33,7 @@ class ConsumerGroupMetadataValue(CoordinatorValue):
     metadata_hash: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
+class ConsumerGroupPartitionMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 4
@@ -45,16 +43,14 @@ class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Struct, frozen=True):
     """Stands in `TopicMetadata.partition_metadata`."""
 
     partition: int = 0  # int32
     racks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(Struct, frozen=True):
     """Stands in `ConsumerGroupPartitionMetadataValue.topics`."""
 
     topic_id: UUID = ZERO_UUID
@@ -63,8 +59,7 @@ class TopicMetadata:
     partition_metadata: tuple[PartitionMetadata, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
+class ConsumerGroupPartitionMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 4
@@ -74,8 +69,7 @@ class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
     topics: tuple[TopicMetadata, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataKey(CoordinatorKey):
+class ConsumerGroupMemberMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 5
@@ -86,24 +80,21 @@ class ConsumerGroupMemberMetadataKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocol:
+class ClassicProtocol(Struct, frozen=True):
     """Stands in `ClassicMemberMetadata.supported_protocols`."""
 
     name: str = ""
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct, frozen=True):
     """Stands in `ConsumerGroupMemberMetadataValue.classic_member_metadata`."""
 
     session_timeout_ms: int = 0  # int32
     supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataValue(CoordinatorValue):
+class ConsumerGroupMemberMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 5
@@ -121,8 +112,7 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
     classic_member_metadata: ClassicMemberMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
+class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 6
@@ -132,8 +122,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
+class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 6
@@ -144,8 +133,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
     assignment_timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
+class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 7
@@ -156,16 +144,14 @@ class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition:
+class TopicPartition(Struct, frozen=True):
     """Stands in `ConsumerGroupTargetAssignmentMemberValue.topic_partitions`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
+class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 7
@@ -175,8 +161,7 @@ class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
+class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 8
@@ -187,8 +172,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `ConsumerGroupCurrentMemberAssignmentValue.assigned_partitions` and 1 more."""
 
     topic_id: UUID = ZERO_UUID
@@ -196,8 +180,7 @@ class TopicPartitions:
     assignment_epochs: tuple[int, ...] | None = None  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
+class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 8
@@ -211,8 +194,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
     partitions_pending_revocation: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionKey(CoordinatorKey):
+class ConsumerGroupRegularExpressionKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 16
@@ -223,8 +205,7 @@ class ConsumerGroupRegularExpressionKey(CoordinatorKey):
     regular_expression: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionValue(CoordinatorValue):
+class ConsumerGroupRegularExpressionValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 16

@@ -7,12 +7,10 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyOffsetCommitKey(CoordinatorKey):
+class LegacyOffsetCommitKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 0
@@ -24,8 +22,7 @@ class LegacyOffsetCommitKey(CoordinatorKey):
     partition: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyOffsetCommitValue(CoordinatorValue):
+class LegacyOffsetCommitValue(CoordinatorValue, frozen=True):
     """The record value, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 0
@@ -37,8 +34,7 @@ class LegacyOffsetCommitValue(CoordinatorValue):
     commit_timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitKey(CoordinatorKey):
+class OffsetCommitKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 1
@@ -50,8 +46,7 @@ class OffsetCommitKey(CoordinatorKey):
     partition: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitValue(CoordinatorValue):
+class OffsetCommitValue(CoordinatorValue, frozen=True):
     """The record value, versions 0-4, flexible from 4."""
 
     RECORD_TYPE: ClassVar[int] = 1

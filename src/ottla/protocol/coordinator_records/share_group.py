@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMemberMetadataKey(CoordinatorKey):
+class ShareGroupMemberMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 10
@@ -23,8 +23,7 @@ class ShareGroupMemberMetadataKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMemberMetadataValue(CoordinatorValue):
+class ShareGroupMemberMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 10
@@ -37,8 +36,7 @@ class ShareGroupMemberMetadataValue(CoordinatorValue):
     subscribed_topic_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMetadataKey(CoordinatorKey):
+class ShareGroupMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 11
@@ -48,8 +46,7 @@ class ShareGroupMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMetadataValue(CoordinatorValue):
+class ShareGroupMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 11
@@ -60,8 +57,7 @@ class ShareGroupMetadataValue(CoordinatorValue):
     metadata_hash: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
+class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 12
@@ -71,8 +67,7 @@ class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
+class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 12
@@ -83,8 +78,7 @@ class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
     assignment_timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
+class ShareGroupTargetAssignmentMemberKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 13
@@ -95,16 +89,14 @@ class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition:
+class TopicPartition(Struct, frozen=True):
     """Stands in `ShareGroupTargetAssignmentMemberValue.topic_partitions`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
+class ShareGroupTargetAssignmentMemberValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 13
@@ -114,8 +106,7 @@ class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
     topic_partitions: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
+class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 14
@@ -126,16 +117,14 @@ class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `ShareGroupCurrentMemberAssignmentValue.assigned_partitions`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
+class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 14
@@ -148,8 +137,7 @@ class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
     assigned_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
+class ShareGroupStatePartitionMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 15
@@ -159,8 +147,7 @@ class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitionsInfo:
+class TopicPartitionsInfo(Struct, frozen=True):
     """Stands in `ShareGroupStatePartitionMetadataValue.initializing_topics` and 1 more."""
 
     topic_id: UUID = ZERO_UUID
@@ -168,16 +155,14 @@ class TopicPartitionsInfo:
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Struct, frozen=True):
     """Stands in `ShareGroupStatePartitionMetadataValue.deleting_topics`."""
 
     topic_id: UUID = ZERO_UUID
     topic_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupStatePartitionMetadataValue(CoordinatorValue):
+class ShareGroupStatePartitionMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 15

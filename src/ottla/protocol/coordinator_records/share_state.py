@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSnapshotKey(CoordinatorKey):
+class ShareSnapshotKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 0
@@ -24,8 +24,7 @@ class ShareSnapshotKey(CoordinatorKey):
     partition: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class StateBatch:
+class StateBatch(Struct, frozen=True):
     """Stands in `ShareSnapshotValue.state_batches` and 1 more."""
 
     first_offset: int = 0  # int64
@@ -34,8 +33,7 @@ class StateBatch:
     delivery_count: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSnapshotValue(CoordinatorValue):
+class ShareSnapshotValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 0
@@ -52,8 +50,7 @@ class ShareSnapshotValue(CoordinatorValue):
     state_batches: tuple[StateBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareUpdateKey(CoordinatorKey):
+class ShareUpdateKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 1
@@ -65,8 +62,7 @@ class ShareUpdateKey(CoordinatorKey):
     partition: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ShareUpdateValue(CoordinatorValue):
+class ShareUpdateValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 1

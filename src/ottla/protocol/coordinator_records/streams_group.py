@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMetadataKey(CoordinatorKey):
+class StreamsGroupMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 17
@@ -21,16 +21,14 @@ class StreamsGroupMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LastAssignmentConfig:
+class LastAssignmentConfig(Struct, frozen=True):
     """Stands in `StreamsGroupMetadataValue.last_assignment_configs`."""
 
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMetadataValue(CoordinatorValue):
+class StreamsGroupMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 17
@@ -43,8 +41,7 @@ class StreamsGroupMetadataValue(CoordinatorValue):
     last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMemberMetadataKey(CoordinatorKey):
+class StreamsGroupMemberMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 19
@@ -55,24 +52,21 @@ class StreamsGroupMemberMetadataKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Stands in `StreamsGroupMemberMetadataValue.user_endpoint`."""
 
     host: str = ""
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True):
     """Stands in `StreamsGroupMemberMetadataValue.client_tags`."""
 
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMemberMetadataValue(CoordinatorValue):
+class StreamsGroupMemberMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 19
@@ -90,8 +84,7 @@ class StreamsGroupMemberMetadataValue(CoordinatorValue):
     client_tags: tuple[KeyValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
+class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 20
@@ -101,8 +94,7 @@ class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
+class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 20
@@ -113,8 +105,7 @@ class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
     assignment_timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
+class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 21
@@ -125,16 +116,14 @@ class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMemberTaskIds:
+class StreamsGroupTargetAssignmentMemberTaskIds(Struct, frozen=True):
     """Stands in `StreamsGroupTargetAssignmentMemberValue.active_tasks` and 2 more."""
 
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
+class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 21
@@ -146,8 +135,7 @@ class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
     warmup_tasks: tuple[StreamsGroupTargetAssignmentMemberTaskIds, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
+class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 22
@@ -158,8 +146,7 @@ class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupCurrentMemberAssignmentTaskIds:
+class StreamsGroupCurrentMemberAssignmentTaskIds(Struct, frozen=True):
     """Stands in `StreamsGroupCurrentMemberAssignmentValue.active_tasks` and 5 more."""
 
     subtopology_id: str = ""
@@ -167,8 +154,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds:
     assignment_epochs: tuple[int, ...] | None = None  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
+class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 22
@@ -186,8 +172,7 @@ class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
     warmup_tasks_pending_revocation: tuple[StreamsGroupCurrentMemberAssignmentTaskIds, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTopologyKey(CoordinatorKey):
+class StreamsGroupTopologyKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 23
@@ -197,16 +182,14 @@ class StreamsGroupTopologyKey(CoordinatorKey):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True):
     """Stands in `TopicInfo.topic_configs`."""
 
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Struct, frozen=True):
     """Stands in `Subtopology.state_changelog_topics` and 1 more."""
 
     name: str = ""
@@ -215,8 +198,7 @@ class TopicInfo:
     topic_configs: tuple[TopicConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CopartitionGroup:
+class CopartitionGroup(Struct, frozen=True):
     """Stands in `Subtopology.copartition_groups`."""
 
     source_topics: tuple[int, ...] = ()  # int16
@@ -224,8 +206,7 @@ class CopartitionGroup:
     repartition_source_topics: tuple[int, ...] = ()  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class Subtopology:
+class Subtopology(Struct, frozen=True):
     """Stands in `StreamsGroupTopologyValue.subtopologies`."""
 
     subtopology_id: str = ""
@@ -237,8 +218,7 @@ class Subtopology:
     copartition_groups: tuple[CopartitionGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTopologyValue(CoordinatorValue):
+class StreamsGroupTopologyValue(CoordinatorValue, frozen=True):
     """The record value, version 0, flexible from 0."""
 
     RECORD_TYPE: ClassVar[int] = 23

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import CoordinatorKey, CoordinatorValue
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionLogKey(CoordinatorKey):
+class TransactionLogKey(CoordinatorKey, frozen=True):
     """The record key, version 0, never flexible."""
 
     RECORD_TYPE: ClassVar[int] = 0
@@ -21,16 +21,14 @@ class TransactionLogKey(CoordinatorKey):
     transactional_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsSchema:
+class PartitionsSchema(Struct, frozen=True):
     """Stands in `TransactionLogValue.transaction_partitions`."""
 
     topic: str = ""
     partition_ids: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionLogValue(CoordinatorValue):
+class TransactionLogValue(CoordinatorValue, frozen=True):
     """The record value, versions 0-1, flexible from 1."""
 
     RECORD_TYPE: ClassVar[int] = 0

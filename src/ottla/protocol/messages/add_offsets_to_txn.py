@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AddOffsetsToTxnRequest(ApiMessage):
+class AddOffsetsToTxnRequest(ApiMessage, frozen=True):
     """The request, versions 0-4, flexible from 3."""
 
     API_KEY: ClassVar[int] = 25
@@ -24,8 +22,7 @@ class AddOffsetsToTxnRequest(ApiMessage):
     group_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddOffsetsToTxnResponse(ApiMessage):
+class AddOffsetsToTxnResponse(ApiMessage, frozen=True):
     """The response, versions 0-4, flexible from 3."""
 
     API_KEY: ClassVar[int] = 25

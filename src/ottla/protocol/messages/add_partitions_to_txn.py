@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnTopic:
+class AddPartitionsToTxnTopic(Struct, frozen=True):
     """Stands in `AddPartitionsToTxnRequest.v3_and_below_topics` and 1 more."""
 
     name: str = ""  # 0+
     partitions: tuple[int, ...] = ()  # int32, 0+
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnTransaction:
+class AddPartitionsToTxnTransaction(Struct, frozen=True):
     """Stands in `AddPartitionsToTxnRequest.transactions`."""
 
     transactional_id: str = ""
@@ -29,8 +28,7 @@ class AddPartitionsToTxnTransaction:
     topics: tuple[AddPartitionsToTxnTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnRequest(ApiMessage):
+class AddPartitionsToTxnRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 24
@@ -44,32 +42,28 @@ class AddPartitionsToTxnRequest(ApiMessage):
     v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = ()  # 0-3
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnPartitionResult:
+class AddPartitionsToTxnPartitionResult(Struct, frozen=True):
     """Stands in `AddPartitionsToTxnTopicResult.results_by_partition`."""
 
     partition_index: int = 0  # int32
     partition_error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnTopicResult:
+class AddPartitionsToTxnTopicResult(Struct, frozen=True):
     """Stands in `AddPartitionsToTxnResponse.results_by_topic_v3_and_below` and 1 more."""
 
     name: str = ""  # 0+
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = ()  # 0+
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnResult:
+class AddPartitionsToTxnResult(Struct, frozen=True):
     """Stands in `AddPartitionsToTxnResponse.results_by_transaction`."""
 
     transactional_id: str = ""
     topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnResponse(ApiMessage):
+class AddPartitionsToTxnResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 24

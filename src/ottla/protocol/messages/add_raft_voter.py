@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """Stands in `AddRaftVoterRequest.listeners`."""
 
     name: str = ""
@@ -20,8 +20,7 @@ class Listener:
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class AddRaftVoterRequest(ApiMessage):
+class AddRaftVoterRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 80
@@ -36,8 +35,7 @@ class AddRaftVoterRequest(ApiMessage):
     ack_when_committed: bool = True  # 1+
 
 
-@dataclass(frozen=True, slots=True)
-class AddRaftVoterResponse(ApiMessage):
+class AddRaftVoterResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 80

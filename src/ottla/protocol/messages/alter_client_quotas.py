@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class EntityData:
+class EntityData(Struct, frozen=True):
     """Stands in `RequestEntryData.entity` and 1 more."""
 
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OpData:
+class OpData(Struct, frozen=True):
     """Stands in `RequestEntryData.ops`."""
 
     key: str = ""
@@ -27,16 +26,14 @@ class OpData:
     remove: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEntryData:
+class RequestEntryData(Struct, frozen=True):
     """Stands in `AlterClientQuotasRequest.entries`."""
 
     entity: tuple[EntityData, ...] = ()
     ops: tuple[OpData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterClientQuotasRequest(ApiMessage):
+class AlterClientQuotasRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 49
@@ -47,8 +44,7 @@ class AlterClientQuotasRequest(ApiMessage):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseEntryData:
+class ResponseEntryData(Struct, frozen=True):
     """Stands in `AlterClientQuotasResponse.entries`."""
 
     error_code: int = 0  # int16
@@ -56,8 +52,7 @@ class ResponseEntryData:
     entity: tuple[EntityData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterClientQuotasResponse(ApiMessage):
+class AlterClientQuotasResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 49

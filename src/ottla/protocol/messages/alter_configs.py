@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct, frozen=True):
     """Stands in `AlterConfigsResource.configs`."""
 
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct, frozen=True):
     """Stands in `AlterConfigsRequest.resources`."""
 
     resource_type: int = 0  # int8
@@ -27,8 +26,7 @@ class AlterConfigsResource:
     configs: tuple[AlterableConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsRequest(ApiMessage):
+class AlterConfigsRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 33
@@ -39,8 +37,7 @@ class AlterConfigsRequest(ApiMessage):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct, frozen=True):
     """Stands in `AlterConfigsResponse.responses`."""
 
     error_code: int = 0  # int16
@@ -49,8 +46,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsResponse(ApiMessage):
+class AlterConfigsResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 33

@@ -6,28 +6,26 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignablePartition:
+class ReassignablePartition(Struct, frozen=True):
     """Stands in `ReassignableTopic.partitions`."""
 
     partition_index: int = 0  # int32
     replicas: tuple[int, ...] | None = None  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignableTopic:
+class ReassignableTopic(Struct, frozen=True):
     """Stands in `AlterPartitionReassignmentsRequest.topics`."""
 
     name: str = ""
     partitions: tuple[ReassignablePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartitionReassignmentsRequest(ApiMessage):
+class AlterPartitionReassignmentsRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 45
@@ -39,8 +37,7 @@ class AlterPartitionReassignmentsRequest(ApiMessage):
     topics: tuple[ReassignableTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignablePartitionResponse:
+class ReassignablePartitionResponse(Struct, frozen=True):
     """Stands in `ReassignableTopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -48,16 +45,14 @@ class ReassignablePartitionResponse:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignableTopicResponse:
+class ReassignableTopicResponse(Struct, frozen=True):
     """Stands in `AlterPartitionReassignmentsResponse.responses`."""
 
     name: str = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartitionReassignmentsResponse(ApiMessage):
+class AlterPartitionReassignmentsResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 45

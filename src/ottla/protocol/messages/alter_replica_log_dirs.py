@@ -6,28 +6,26 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirTopic:
+class AlterReplicaLogDirTopic(Struct, frozen=True):
     """Stands in `AlterReplicaLogDir.topics`."""
 
     name: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDir:
+class AlterReplicaLogDir(Struct, frozen=True):
     """Stands in `AlterReplicaLogDirsRequest.dirs`."""
 
     path: str = ""
     topics: tuple[AlterReplicaLogDirTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirsRequest(ApiMessage):
+class AlterReplicaLogDirsRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 34
@@ -37,24 +35,21 @@ class AlterReplicaLogDirsRequest(ApiMessage):
     dirs: tuple[AlterReplicaLogDir, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirPartitionResult:
+class AlterReplicaLogDirPartitionResult(Struct, frozen=True):
     """Stands in `AlterReplicaLogDirTopicResult.partitions`."""
 
     partition_index: int = 0  # int32
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirTopicResult:
+class AlterReplicaLogDirTopicResult(Struct, frozen=True):
     """Stands in `AlterReplicaLogDirsResponse.results`."""
 
     topic_name: str = ""
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirsResponse(ApiMessage):
+class AlterReplicaLogDirsResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 34

@@ -7,28 +7,26 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsRequestPartition:
+class AlterShareGroupOffsetsRequestPartition(Struct, frozen=True):
     """Stands in `AlterShareGroupOffsetsRequestTopic.partitions`."""
 
     partition_index: int = 0  # int32
     start_offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsRequestTopic:
+class AlterShareGroupOffsetsRequestTopic(Struct, frozen=True):
     """Stands in `AlterShareGroupOffsetsRequest.topics`."""
 
     topic_name: str = ""
     partitions: tuple[AlterShareGroupOffsetsRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsRequest(ApiMessage):
+class AlterShareGroupOffsetsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 91
@@ -39,8 +37,7 @@ class AlterShareGroupOffsetsRequest(ApiMessage):
     topics: tuple[AlterShareGroupOffsetsRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsResponsePartition:
+class AlterShareGroupOffsetsResponsePartition(Struct, frozen=True):
     """Stands in `AlterShareGroupOffsetsResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -48,8 +45,7 @@ class AlterShareGroupOffsetsResponsePartition:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsResponseTopic:
+class AlterShareGroupOffsetsResponseTopic(Struct, frozen=True):
     """Stands in `AlterShareGroupOffsetsResponse.responses`."""
 
     topic_name: str = ""
@@ -57,8 +53,7 @@ class AlterShareGroupOffsetsResponseTopic:
     partitions: tuple[AlterShareGroupOffsetsResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterShareGroupOffsetsResponse(ApiMessage):
+class AlterShareGroupOffsetsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 91

@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredentialDeletion:
+class ScramCredentialDeletion(Struct, frozen=True):
     """Stands in `AlterUserScramCredentialsRequest.deletions`."""
 
     name: str = ""
     mechanism: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredentialUpsertion:
+class ScramCredentialUpsertion(Struct, frozen=True):
     """Stands in `AlterUserScramCredentialsRequest.upsertions`."""
 
     name: str = ""
@@ -29,8 +28,7 @@ class ScramCredentialUpsertion:
     salted_password: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterUserScramCredentialsRequest(ApiMessage):
+class AlterUserScramCredentialsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 51
@@ -41,8 +39,7 @@ class AlterUserScramCredentialsRequest(ApiMessage):
     upsertions: tuple[ScramCredentialUpsertion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterUserScramCredentialsResult:
+class AlterUserScramCredentialsResult(Struct, frozen=True):
     """Stands in `AlterUserScramCredentialsResponse.results`."""
 
     user: str = ""
@@ -50,8 +47,7 @@ class AlterUserScramCredentialsResult:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterUserScramCredentialsResponse(ApiMessage):
+class AlterUserScramCredentialsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 51

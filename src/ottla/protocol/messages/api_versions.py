@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsRequest(ApiMessage):
+class ApiVersionsRequest(ApiMessage, frozen=True):
     """The request, versions 0-4, flexible from 3."""
 
     API_KEY: ClassVar[int] = 18
@@ -22,8 +22,7 @@ class ApiVersionsRequest(ApiMessage):
     client_software_version: str = ""  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersion:
+class ApiVersion(Struct, frozen=True):
     """Stands in `ApiVersionsResponse.api_keys`."""
 
     api_key: int = 0  # int16
@@ -31,8 +30,7 @@ class ApiVersion:
     max_version: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class SupportedFeatureKey:
+class SupportedFeatureKey(Struct, frozen=True):
     """Stands in `ApiVersionsResponse.supported_features`."""
 
     name: str = ""
@@ -40,8 +38,7 @@ class SupportedFeatureKey:
     max_version: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(Struct, frozen=True):
     """Stands in `ApiVersionsResponse.finalized_features`."""
 
     name: str = ""
@@ -49,8 +46,7 @@ class FinalizedFeatureKey:
     min_version_level: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsResponse(ApiMessage):
+class ApiVersionsResponse(ApiMessage, frozen=True):
     """The response, versions 0-4, flexible from 3."""
 
     API_KEY: ClassVar[int] = 18

@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `ConsumerGroupHeartbeatRequest.topic_partitions` and 1 more."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatRequest(ApiMessage):
+class ConsumerGroupHeartbeatRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 68
@@ -39,15 +38,13 @@ class ConsumerGroupHeartbeatRequest(ApiMessage):
     topic_partitions: tuple[TopicPartitions, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Stands in `ConsumerGroupHeartbeatResponse.assignment`."""
 
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatResponse(ApiMessage):
+class ConsumerGroupHeartbeatResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 68

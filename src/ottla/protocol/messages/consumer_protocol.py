@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolSubscriptionTopicPartition:
+class ConsumerProtocolSubscriptionTopicPartition(Struct, frozen=True):
     """Stands in `ConsumerProtocolSubscription.owned_partitions`."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(Message, frozen=True):
     """The data, versions 0-3, never flexible."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -32,16 +31,14 @@ class ConsumerProtocolSubscription(Message):
     rack_id: str | None = None  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolAssignmentTopicPartition:
+class ConsumerProtocolAssignmentTopicPartition(Struct, frozen=True):
     """Stands in `ConsumerProtocolAssignment.assigned_partitions`."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(Message, frozen=True):
     """The data, versions 0-3, never flexible."""
 
     MIN_VERSION: ClassVar[int] = 0

@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, Message
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRecordTypeSchema(Message):
+class ControlRecordTypeSchema(Message, frozen=True):
     """The data, version 0, never flexible."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -21,8 +21,7 @@ class ControlRecordTypeSchema(Message):
     type: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnMarker(Message):
+class EndTxnMarker(Message, frozen=True):
     """The data, version 0, never flexible."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -31,16 +30,14 @@ class EndTxnMarker(Message):
     coordinator_epoch: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChangeMessageVoter:
+class LeaderChangeMessageVoter(Struct, frozen=True):
     """Stands in `LeaderChangeMessage.voters` and 1 more."""
 
     voter_id: int = 0  # int32
     voter_directory_id: UUID = ZERO_UUID  # 1+
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChangeMessage(Message):
+class LeaderChangeMessage(Message, frozen=True):
     """The data, versions 0-1, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -52,8 +49,7 @@ class LeaderChangeMessage(Message):
     granting_voters: tuple[LeaderChangeMessageVoter, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotHeaderRecord(Message):
+class SnapshotHeaderRecord(Message, frozen=True):
     """The data, version 0, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -63,8 +59,7 @@ class SnapshotHeaderRecord(Message):
     last_contained_log_timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFooterRecord(Message):
+class SnapshotFooterRecord(Message, frozen=True):
     """The data, version 0, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -73,8 +68,7 @@ class SnapshotFooterRecord(Message):
     version: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftVersionRecord(Message):
+class KRaftVersionRecord(Message, frozen=True):
     """The data, version 0, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0
@@ -84,8 +78,7 @@ class KRaftVersionRecord(Message):
     kraft_version: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Stands in `VotersRecordVoter.endpoints`."""
 
     name: str = ""
@@ -93,16 +86,14 @@ class Endpoint:
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class KRaftVersionFeature:
+class KRaftVersionFeature(Struct, frozen=True):
     """Stands in `VotersRecordVoter.kraft_version_feature`."""
 
     min_supported_version: int = 0  # int16
     max_supported_version: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class VotersRecordVoter:
+class VotersRecordVoter(Struct, frozen=True):
     """Stands in `VotersRecord.voters`."""
 
     voter_id: int = 0  # int32
@@ -111,8 +102,7 @@ class VotersRecordVoter:
     kraft_version_feature: KRaftVersionFeature = KRaftVersionFeature()
 
 
-@dataclass(frozen=True, slots=True)
-class VotersRecord(Message):
+class VotersRecord(Message, frozen=True):
     """The data, version 0, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0

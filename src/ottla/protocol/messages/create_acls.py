@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AclCreation:
+class AclCreation(Struct, frozen=True):
     """Stands in `CreateAclsRequest.creations`."""
 
     resource_type: int = 0  # int8
@@ -23,8 +23,7 @@ class AclCreation:
     permission_type: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAclsRequest(ApiMessage):
+class CreateAclsRequest(ApiMessage, frozen=True):
     """The request, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 30
@@ -34,16 +33,14 @@ class CreateAclsRequest(ApiMessage):
     creations: tuple[AclCreation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AclCreationResult:
+class AclCreationResult(Struct, frozen=True):
     """Stands in `CreateAclsResponse.results`."""
 
     error_code: int = 0  # int16
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAclsResponse(ApiMessage):
+class CreateAclsResponse(ApiMessage, frozen=True):
     """The response, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 30

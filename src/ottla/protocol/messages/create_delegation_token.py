@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableRenewers:
+class CreatableRenewers(Struct, frozen=True):
     """Stands in `CreateDelegationTokenRequest.renewers`."""
 
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateDelegationTokenRequest(ApiMessage):
+class CreateDelegationTokenRequest(ApiMessage, frozen=True):
     """The request, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 38
@@ -32,8 +31,7 @@ class CreateDelegationTokenRequest(ApiMessage):
     max_lifetime_ms: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class CreateDelegationTokenResponse(ApiMessage):
+class CreateDelegationTokenResponse(ApiMessage, frozen=True):
     """The response, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 38

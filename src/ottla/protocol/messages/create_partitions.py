@@ -6,19 +6,18 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsAssignment:
+class CreatePartitionsAssignment(Struct, frozen=True):
     """Stands in `CreatePartitionsTopic.assignments`."""
 
     broker_ids: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsTopic:
+class CreatePartitionsTopic(Struct, frozen=True):
     """Stands in `CreatePartitionsRequest.topics`."""
 
     name: str = ""
@@ -26,8 +25,7 @@ class CreatePartitionsTopic:
     assignments: tuple[CreatePartitionsAssignment, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsRequest(ApiMessage):
+class CreatePartitionsRequest(ApiMessage, frozen=True):
     """The request, versions 0-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 37
@@ -39,8 +37,7 @@ class CreatePartitionsRequest(ApiMessage):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsTopicResult:
+class CreatePartitionsTopicResult(Struct, frozen=True):
     """Stands in `CreatePartitionsResponse.results`."""
 
     name: str = ""
@@ -48,8 +45,7 @@ class CreatePartitionsTopicResult:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsResponse(ApiMessage):
+class CreatePartitionsResponse(ApiMessage, frozen=True):
     """The response, versions 0-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 37

@@ -7,28 +7,26 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableReplicaAssignment:
+class CreatableReplicaAssignment(Struct, frozen=True):
     """Stands in `CreatableTopic.assignments`."""
 
     partition_index: int = 0  # int32
     broker_ids: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableTopicConfig:
+class CreatableTopicConfig(Struct, frozen=True):
     """Stands in `CreatableTopic.configs`."""
 
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableTopic:
+class CreatableTopic(Struct, frozen=True):
     """Stands in `CreateTopicsRequest.topics`."""
 
     name: str = ""
@@ -38,8 +36,7 @@ class CreatableTopic:
     configs: tuple[CreatableTopicConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopicsRequest(ApiMessage):
+class CreateTopicsRequest(ApiMessage, frozen=True):
     """The request, versions 2-7, flexible from 5."""
 
     API_KEY: ClassVar[int] = 19
@@ -51,8 +48,7 @@ class CreateTopicsRequest(ApiMessage):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableTopicConfigs:
+class CreatableTopicConfigs(Struct, frozen=True):
     """Stands in `CreatableTopicResult.configs`."""
 
     name: str = ""
@@ -62,8 +58,7 @@ class CreatableTopicConfigs:
     is_sensitive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreatableTopicResult:
+class CreatableTopicResult(Struct, frozen=True):
     """Stands in `CreateTopicsResponse.topics`."""
 
     name: str = ""
@@ -76,8 +71,7 @@ class CreatableTopicResult:
     configs: tuple[CreatableTopicConfigs, ...] | None = ()  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopicsResponse(ApiMessage):
+class CreateTopicsResponse(ApiMessage, frozen=True):
     """The response, versions 2-7, flexible from 5."""
 
     API_KEY: ClassVar[int] = 19

@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultPrincipalData(Message):
+class DefaultPrincipalData(Message, frozen=True):
     """The data, version 0, flexible from 0."""
 
     MIN_VERSION: ClassVar[int] = 0

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsFilter:
+class DeleteAclsFilter(Struct, frozen=True):
     """Stands in `DeleteAclsRequest.filters`."""
 
     resource_type_filter: int = 0  # int8
@@ -23,8 +23,7 @@ class DeleteAclsFilter:
     permission_type: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsRequest(ApiMessage):
+class DeleteAclsRequest(ApiMessage, frozen=True):
     """The request, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 31
@@ -34,8 +33,7 @@ class DeleteAclsRequest(ApiMessage):
     filters: tuple[DeleteAclsFilter, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsMatchingAcl:
+class DeleteAclsMatchingAcl(Struct, frozen=True):
     """Stands in `DeleteAclsFilterResult.matching_acls`."""
 
     error_code: int = 0  # int16
@@ -49,8 +47,7 @@ class DeleteAclsMatchingAcl:
     permission_type: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsFilterResult:
+class DeleteAclsFilterResult(Struct, frozen=True):
     """Stands in `DeleteAclsResponse.filter_results`."""
 
     error_code: int = 0  # int16
@@ -58,8 +55,7 @@ class DeleteAclsFilterResult:
     matching_acls: tuple[DeleteAclsMatchingAcl, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsResponse(ApiMessage):
+class DeleteAclsResponse(ApiMessage, frozen=True):
     """The response, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 31

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupsRequest(ApiMessage):
+class DeleteGroupsRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 42
@@ -21,16 +21,14 @@ class DeleteGroupsRequest(ApiMessage):
     groups_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeletableGroupResult:
+class DeletableGroupResult(Struct, frozen=True):
     """Stands in `DeleteGroupsResponse.results`."""
 
     group_id: str = ""
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupsResponse(ApiMessage):
+class DeleteGroupsResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 42

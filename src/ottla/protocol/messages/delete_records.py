@@ -6,28 +6,26 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsPartition:
+class DeleteRecordsPartition(Struct, frozen=True):
     """Stands in `DeleteRecordsTopic.partitions`."""
 
     partition_index: int = 0  # int32
     offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsTopic:
+class DeleteRecordsTopic(Struct, frozen=True):
     """Stands in `DeleteRecordsRequest.topics`."""
 
     name: str = ""
     partitions: tuple[DeleteRecordsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsRequest(ApiMessage):
+class DeleteRecordsRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 21
@@ -38,8 +36,7 @@ class DeleteRecordsRequest(ApiMessage):
     timeout_ms: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsPartitionResult:
+class DeleteRecordsPartitionResult(Struct, frozen=True):
     """Stands in `DeleteRecordsTopicResult.partitions`."""
 
     partition_index: int = 0  # int32
@@ -47,16 +44,14 @@ class DeleteRecordsPartitionResult:
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsTopicResult:
+class DeleteRecordsTopicResult(Struct, frozen=True):
     """Stands in `DeleteRecordsResponse.topics`."""
 
     name: str = ""
     partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsResponse(ApiMessage):
+class DeleteRecordsResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 21

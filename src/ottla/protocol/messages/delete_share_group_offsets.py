@@ -7,19 +7,18 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteShareGroupOffsetsRequestTopic:
+class DeleteShareGroupOffsetsRequestTopic(Struct, frozen=True):
     """Stands in `DeleteShareGroupOffsetsRequest.topics`."""
 
     topic_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteShareGroupOffsetsRequest(ApiMessage):
+class DeleteShareGroupOffsetsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 92
@@ -30,8 +29,7 @@ class DeleteShareGroupOffsetsRequest(ApiMessage):
     topics: tuple[DeleteShareGroupOffsetsRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteShareGroupOffsetsResponseTopic:
+class DeleteShareGroupOffsetsResponseTopic(Struct, frozen=True):
     """Stands in `DeleteShareGroupOffsetsResponse.responses`."""
 
     topic_name: str = ""
@@ -40,8 +38,7 @@ class DeleteShareGroupOffsetsResponseTopic:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteShareGroupOffsetsResponse(ApiMessage):
+class DeleteShareGroupOffsetsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 92

@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicState:
+class DeleteTopicState(Struct, frozen=True):
     """Stands in `DeleteTopicsRequest.topics`."""
 
     name: str | None = None
     topic_id: UUID = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicsRequest(ApiMessage):
+class DeleteTopicsRequest(ApiMessage, frozen=True):
     """The request, versions 1-6, flexible from 4."""
 
     API_KEY: ClassVar[int] = 20
@@ -32,8 +31,7 @@ class DeleteTopicsRequest(ApiMessage):
     timeout_ms: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DeletableTopicResult:
+class DeletableTopicResult(Struct, frozen=True):
     """Stands in `DeleteTopicsResponse.responses`."""
 
     name: str | None = ""
@@ -42,8 +40,7 @@ class DeletableTopicResult:
     error_message: str | None = None  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicsResponse(ApiMessage):
+class DeleteTopicsResponse(ApiMessage, frozen=True):
     """The response, versions 1-6, flexible from 4."""
 
     API_KEY: ClassVar[int] = 20

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeAclsRequest(ApiMessage):
+class DescribeAclsRequest(ApiMessage, frozen=True):
     """The request, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 29
@@ -27,8 +27,7 @@ class DescribeAclsRequest(ApiMessage):
     permission_type: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class AclDescription:
+class AclDescription(Struct, frozen=True):
     """Stands in `DescribeAclsResource.acls`."""
 
     principal: str = ""
@@ -37,8 +36,7 @@ class AclDescription:
     permission_type: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeAclsResource:
+class DescribeAclsResource(Struct, frozen=True):
     """Stands in `DescribeAclsResponse.resources`."""
 
     resource_type: int = 0  # int8
@@ -47,8 +45,7 @@ class DescribeAclsResource:
     acls: tuple[AclDescription, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeAclsResponse(ApiMessage):
+class DescribeAclsResponse(ApiMessage, frozen=True):
     """The response, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 29

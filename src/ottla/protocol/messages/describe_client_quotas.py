@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentData:
+class ComponentData(Struct, frozen=True):
     """Stands in `DescribeClientQuotasRequest.components`."""
 
     entity_type: str = ""
@@ -19,8 +19,7 @@ class ComponentData:
     match: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClientQuotasRequest(ApiMessage):
+class DescribeClientQuotasRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 48
@@ -31,32 +30,28 @@ class DescribeClientQuotasRequest(ApiMessage):
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EntityData:
+class EntityData(Struct, frozen=True):
     """Stands in `EntryData.entity`."""
 
     entity_type: str = ""
     entity_name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueData:
+class ValueData(Struct, frozen=True):
     """Stands in `EntryData.values`."""
 
     key: str = ""
     value: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class EntryData:
+class EntryData(Struct, frozen=True):
     """Stands in `DescribeClientQuotasResponse.entries`."""
 
     entity: tuple[EntityData, ...] = ()
     values: tuple[ValueData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClientQuotasResponse(ApiMessage):
+class DescribeClientQuotasResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 48

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterRequest(ApiMessage):
+class DescribeClusterRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 60
@@ -23,8 +23,7 @@ class DescribeClusterRequest(ApiMessage):
     include_fenced_brokers: bool = False  # 2+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterBroker:
+class DescribeClusterBroker(Struct, frozen=True):
     """Stands in `DescribeClusterResponse.brokers`."""
 
     broker_id: int = 0  # int32
@@ -34,8 +33,7 @@ class DescribeClusterBroker:
     is_fenced: bool = False  # 2+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterResponse(ApiMessage):
+class DescribeClusterResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 60

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResource:
+class DescribeConfigsResource(Struct, frozen=True):
     """Stands in `DescribeConfigsRequest.resources`."""
 
     resource_type: int = 0  # int8
@@ -19,8 +19,7 @@ class DescribeConfigsResource:
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest(ApiMessage):
+class DescribeConfigsRequest(ApiMessage, frozen=True):
     """The request, versions 1-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 32
@@ -32,8 +31,7 @@ class DescribeConfigsRequest(ApiMessage):
     include_documentation: bool = False  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsSynonym:
+class DescribeConfigsSynonym(Struct, frozen=True):
     """Stands in `DescribeConfigsResourceResult.synonyms`."""
 
     name: str = ""
@@ -41,8 +39,7 @@ class DescribeConfigsSynonym:
     source: int = 0  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(Struct, frozen=True):
     """Stands in `DescribeConfigsResult.configs`."""
 
     name: str = ""
@@ -55,8 +52,7 @@ class DescribeConfigsResourceResult:
     documentation: str | None = ""  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResult:
+class DescribeConfigsResult(Struct, frozen=True):
     """Stands in `DescribeConfigsResponse.results`."""
 
     error_code: int = 0  # int16
@@ -66,8 +62,7 @@ class DescribeConfigsResult:
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResponse(ApiMessage):
+class DescribeConfigsResponse(ApiMessage, frozen=True):
     """The response, versions 1-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 32

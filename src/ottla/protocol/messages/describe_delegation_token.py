@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeDelegationTokenOwner:
+class DescribeDelegationTokenOwner(Struct, frozen=True):
     """Stands in `DescribeDelegationTokenRequest.owners`."""
 
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeDelegationTokenRequest(ApiMessage):
+class DescribeDelegationTokenRequest(ApiMessage, frozen=True):
     """The request, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 41
@@ -29,16 +28,14 @@ class DescribeDelegationTokenRequest(ApiMessage):
     owners: tuple[DescribeDelegationTokenOwner, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedDelegationTokenRenewer:
+class DescribedDelegationTokenRenewer(Struct, frozen=True):
     """Stands in `DescribedDelegationToken.renewers`."""
 
     principal_type: str = ""
     principal_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedDelegationToken:
+class DescribedDelegationToken(Struct, frozen=True):
     """Stands in `DescribeDelegationTokenResponse.tokens`."""
 
     principal_type: str = ""
@@ -53,8 +50,7 @@ class DescribedDelegationToken:
     renewers: tuple[DescribedDelegationTokenRenewer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeDelegationTokenResponse(ApiMessage):
+class DescribeDelegationTokenResponse(ApiMessage, frozen=True):
     """The response, versions 1-3, flexible from 2."""
 
     API_KEY: ClassVar[int] = 41

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest(ApiMessage):
+class DescribeGroupsRequest(ApiMessage, frozen=True):
     """The request, versions 0-6, flexible from 5."""
 
     API_KEY: ClassVar[int] = 15
@@ -22,8 +22,7 @@ class DescribeGroupsRequest(ApiMessage):
     include_authorized_operations: bool = False  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroupMember:
+class DescribedGroupMember(Struct, frozen=True):
     """Stands in `DescribedGroup.members`."""
 
     member_id: str = ""
@@ -34,8 +33,7 @@ class DescribedGroupMember:
     member_assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True):
     """Stands in `DescribeGroupsResponse.groups`."""
 
     error_code: int = 0  # int16
@@ -48,8 +46,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648  # int32, 3+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsResponse(ApiMessage):
+class DescribeGroupsResponse(ApiMessage, frozen=True):
     """The response, versions 0-6, flexible from 5."""
 
     API_KEY: ClassVar[int] = 15

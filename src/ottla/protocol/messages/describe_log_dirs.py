@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribableLogDirTopic:
+class DescribableLogDirTopic(Struct, frozen=True):
     """Stands in `DescribeLogDirsRequest.topics`."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsRequest(ApiMessage):
+class DescribeLogDirsRequest(ApiMessage, frozen=True):
     """The request, versions 1-5, flexible from 2."""
 
     API_KEY: ClassVar[int] = 35
@@ -29,8 +28,7 @@ class DescribeLogDirsRequest(ApiMessage):
     topics: tuple[DescribableLogDirTopic, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(Struct, frozen=True):
     """Stands in `DescribeLogDirsTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -39,16 +37,14 @@ class DescribeLogDirsPartition:
     is_future_key: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(Struct, frozen=True):
     """Stands in `DescribeLogDirsResult.topics`."""
 
     name: str = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(Struct, frozen=True):
     """Stands in `DescribeLogDirsResponse.results`."""
 
     error_code: int = 0  # int16
@@ -59,8 +55,7 @@ class DescribeLogDirsResult:
     is_cordoned: bool = False  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsResponse(ApiMessage):
+class DescribeLogDirsResponse(ApiMessage, frozen=True):
     """The response, versions 1-5, flexible from 2."""
 
     API_KEY: ClassVar[int] = 35

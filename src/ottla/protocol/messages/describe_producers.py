@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRequest:
+class TopicRequest(Struct, frozen=True):
     """Stands in `DescribeProducersRequest.topics`."""
 
     name: str = ""
     partition_indexes: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducersRequest(ApiMessage):
+class DescribeProducersRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 61
@@ -29,8 +28,7 @@ class DescribeProducersRequest(ApiMessage):
     topics: tuple[TopicRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerState:
+class ProducerState(Struct, frozen=True):
     """Stands in `PartitionResponse.active_producers`."""
 
     producer_id: int = 0  # int64
@@ -41,8 +39,7 @@ class ProducerState:
     current_txn_start_offset: int = -1  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResponse:
+class PartitionResponse(Struct, frozen=True):
     """Stands in `TopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -51,16 +48,14 @@ class PartitionResponse:
     active_producers: tuple[ProducerState, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicResponse:
+class TopicResponse(Struct, frozen=True):
     """Stands in `DescribeProducersResponse.topics`."""
 
     name: str = ""
     partitions: tuple[PartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducersResponse(ApiMessage):
+class DescribeProducersResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 61

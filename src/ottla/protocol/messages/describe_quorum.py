@@ -7,27 +7,25 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPartitionData:
+class RequestPartitionData(Struct, frozen=True):
     """Stands in `RequestTopicData.partitions`."""
 
     partition_index: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTopicData:
+class RequestTopicData(Struct, frozen=True):
     """Stands in `DescribeQuorumRequest.topics`."""
 
     topic_name: str = ""
     partitions: tuple[RequestPartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumRequest(ApiMessage):
+class DescribeQuorumRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 55
@@ -37,8 +35,7 @@ class DescribeQuorumRequest(ApiMessage):
     topics: tuple[RequestTopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True):
     """Stands in `ResponsePartitionData.current_voters` and 1 more."""
 
     replica_id: int = 0  # int32
@@ -48,8 +45,7 @@ class ReplicaState:
     last_caught_up_timestamp: int = -1  # int64, 1+
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsePartitionData:
+class ResponsePartitionData(Struct, frozen=True):
     """Stands in `ResponseTopicData.partitions`."""
 
     partition_index: int = 0  # int32
@@ -62,16 +58,14 @@ class ResponsePartitionData:
     observers: tuple[ReplicaState, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseTopicData:
+class ResponseTopicData(Struct, frozen=True):
     """Stands in `DescribeQuorumResponse.topics`."""
 
     topic_name: str = ""
     partitions: tuple[ResponsePartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """Stands in `Node.listeners`."""
 
     name: str = ""
@@ -79,16 +73,14 @@ class Listener:
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """Stands in `DescribeQuorumResponse.nodes`."""
 
     node_id: int = 0  # int32
     listeners: tuple[Listener, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumResponse(ApiMessage):
+class DescribeQuorumResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 55

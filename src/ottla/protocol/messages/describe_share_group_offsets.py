@@ -7,28 +7,26 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsRequestTopic:
+class DescribeShareGroupOffsetsRequestTopic(Struct, frozen=True):
     """Stands in `DescribeShareGroupOffsetsRequestGroup.topics`."""
 
     topic_name: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsRequestGroup:
+class DescribeShareGroupOffsetsRequestGroup(Struct, frozen=True):
     """Stands in `DescribeShareGroupOffsetsRequest.groups`."""
 
     group_id: str = ""
     topics: tuple[DescribeShareGroupOffsetsRequestTopic, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsRequest(ApiMessage):
+class DescribeShareGroupOffsetsRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 90
@@ -38,8 +36,7 @@ class DescribeShareGroupOffsetsRequest(ApiMessage):
     groups: tuple[DescribeShareGroupOffsetsRequestGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsResponsePartition:
+class DescribeShareGroupOffsetsResponsePartition(Struct, frozen=True):
     """Stands in `DescribeShareGroupOffsetsResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -50,8 +47,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsResponseTopic:
+class DescribeShareGroupOffsetsResponseTopic(Struct, frozen=True):
     """Stands in `DescribeShareGroupOffsetsResponseGroup.topics`."""
 
     topic_name: str = ""
@@ -59,8 +55,7 @@ class DescribeShareGroupOffsetsResponseTopic:
     partitions: tuple[DescribeShareGroupOffsetsResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsResponseGroup:
+class DescribeShareGroupOffsetsResponseGroup(Struct, frozen=True):
     """Stands in `DescribeShareGroupOffsetsResponse.groups`."""
 
     group_id: str = ""
@@ -69,8 +64,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeShareGroupOffsetsResponse(ApiMessage):
+class DescribeShareGroupOffsetsResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 90

@@ -7,27 +7,25 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRequest:
+class TopicRequest(Struct, frozen=True):
     """Stands in `DescribeTopicPartitionsRequest.topics`."""
 
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """Stands in `DescribeTopicPartitionsRequest.cursor` and 1 more."""
 
     topic_name: str = ""
     partition_index: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsRequest(ApiMessage):
+class DescribeTopicPartitionsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 75
@@ -39,8 +37,7 @@ class DescribeTopicPartitionsRequest(ApiMessage):
     cursor: Cursor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Struct, frozen=True):
     """Stands in `DescribeTopicPartitionsResponseTopic.partitions`."""
 
     error_code: int = 0  # int16
@@ -54,8 +51,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Struct, frozen=True):
     """Stands in `DescribeTopicPartitionsResponse.topics`."""
 
     error_code: int = 0  # int16
@@ -66,8 +62,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = -2147483648  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsResponse(ApiMessage):
+class DescribeTopicPartitionsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 75

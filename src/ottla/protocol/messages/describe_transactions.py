@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTransactionsRequest(ApiMessage):
+class DescribeTransactionsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 65
@@ -21,16 +21,14 @@ class DescribeTransactionsRequest(ApiMessage):
     transactional_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicData:
+class TopicData(Struct, frozen=True):
     """Stands in `TransactionState.topics`."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionState:
+class TransactionState(Struct, frozen=True):
     """Stands in `DescribeTransactionsResponse.transaction_states`."""
 
     error_code: int = 0  # int16
@@ -43,8 +41,7 @@ class TransactionState:
     topics: tuple[TopicData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTransactionsResponse(ApiMessage):
+class DescribeTransactionsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 65

@@ -6,19 +6,18 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class UserName:
+class UserName(Struct, frozen=True):
     """Stands in `DescribeUserScramCredentialsRequest.users`."""
 
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentialsRequest(ApiMessage):
+class DescribeUserScramCredentialsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 50
@@ -28,16 +27,14 @@ class DescribeUserScramCredentialsRequest(ApiMessage):
     users: tuple[UserName, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialInfo:
+class CredentialInfo(Struct, frozen=True):
     """Stands in `DescribeUserScramCredentialsResult.credential_infos`."""
 
     mechanism: int = 0  # int8
     iterations: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentialsResult:
+class DescribeUserScramCredentialsResult(Struct, frozen=True):
     """Stands in `DescribeUserScramCredentialsResponse.results`."""
 
     user: str = ""
@@ -46,8 +43,7 @@ class DescribeUserScramCredentialsResult:
     credential_infos: tuple[CredentialInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentialsResponse(ApiMessage):
+class DescribeUserScramCredentialsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 50

@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `ElectLeadersRequest.topic_partitions`."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeadersRequest(ApiMessage):
+class ElectLeadersRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 43
@@ -31,8 +30,7 @@ class ElectLeadersRequest(ApiMessage):
     timeout_ms: int = 60000  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
+class PartitionResult(Struct, frozen=True):
     """Stands in `ReplicaElectionResult.partition_result`."""
 
     partition_id: int = 0  # int32
@@ -40,16 +38,14 @@ class PartitionResult:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaElectionResult:
+class ReplicaElectionResult(Struct, frozen=True):
     """Stands in `ElectLeadersResponse.replica_election_results`."""
 
     topic: str = ""
     partition_result: tuple[PartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeadersResponse(ApiMessage):
+class ElectLeadersResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 43

@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnRequest(ApiMessage):
+class EndTxnRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 26
@@ -24,8 +22,7 @@ class EndTxnRequest(ApiMessage):
     committed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnResponse(ApiMessage):
+class EndTxnResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 26

@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireDelegationTokenRequest(ApiMessage):
+class ExpireDelegationTokenRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 40
@@ -22,8 +20,7 @@ class ExpireDelegationTokenRequest(ApiMessage):
     expiry_time_period_ms: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireDelegationTokenResponse(ApiMessage):
+class ExpireDelegationTokenResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 40

@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage, Records, RecordSlices
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True):
     """Stands in `FetchRequest.replica_state`."""
 
     replica_id: int = -1  # int32
     replica_epoch: int = -1  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True):
     """Stands in `FetchTopic.partitions`."""
 
     partition: int = 0  # int32
@@ -33,8 +32,7 @@ class FetchPartition:
     high_watermark: int = 9223372036854775807  # int64, 18+
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTopic:
+class FetchTopic(Struct, frozen=True):
     """Stands in `FetchRequest.topics`."""
 
     topic: str = ""  # 4-12
@@ -42,8 +40,7 @@ class FetchTopic:
     partitions: tuple[FetchPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct, frozen=True):
     """Stands in `FetchRequest.forgotten_topics_data`."""
 
     topic: str = ""  # 7-12
@@ -51,8 +48,7 @@ class ForgottenTopic:
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest(ApiMessage):
+class FetchRequest(ApiMessage, frozen=True):
     """The request, versions 4-18, flexible from 12."""
 
     API_KEY: ClassVar[int] = 1
@@ -73,40 +69,35 @@ class FetchRequest(ApiMessage):
     rack_id: str = ""  # 11+
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True):
     """Stands in `PartitionData.diverging_epoch`."""
 
     epoch: int = -1  # int32
     end_offset: int = -1  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True):
     """Stands in `PartitionData.current_leader`."""
 
     leader_id: int = -1  # int32
     leader_epoch: int = -1  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotId:
+class SnapshotId(Struct, frozen=True):
     """Stands in `PartitionData.snapshot_id`."""
 
     end_offset: int = -1  # int64
     epoch: int = -1  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(Struct, frozen=True):
     """Stands in `PartitionData.aborted_transactions`."""
 
     producer_id: int = 0  # int64
     first_offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionData:
+class PartitionData(Struct, frozen=True):
     """Stands in `FetchableTopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -122,8 +113,7 @@ class PartitionData:
     records: Records | RecordSlices | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchableTopicResponse:
+class FetchableTopicResponse(Struct, frozen=True):
     """Stands in `FetchResponse.responses`."""
 
     topic: str = ""  # 4-12
@@ -131,8 +121,7 @@ class FetchableTopicResponse:
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True):
     """Stands in `FetchResponse.node_endpoints`."""
 
     node_id: int = 0  # int32
@@ -141,8 +130,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResponse(ApiMessage):
+class FetchResponse(ApiMessage, frozen=True):
     """The response, versions 4-18, flexible from 12."""
 
     API_KEY: ClassVar[int] = 1

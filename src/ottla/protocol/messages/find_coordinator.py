@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest(ApiMessage):
+class FindCoordinatorRequest(ApiMessage, frozen=True):
     """The request, versions 0-6, flexible from 3."""
 
     API_KEY: ClassVar[int] = 10
@@ -23,8 +23,7 @@ class FindCoordinatorRequest(ApiMessage):
     coordinator_keys: tuple[str, ...] = ()  # 4+
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinator:
+class Coordinator(Struct, frozen=True):
     """Stands in `FindCoordinatorResponse.coordinators`."""
 
     key: str = ""
@@ -35,8 +34,7 @@ class Coordinator:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorResponse(ApiMessage):
+class FindCoordinatorResponse(ApiMessage, frozen=True):
     """The response, versions 0-6, flexible from 3."""
 
     API_KEY: ClassVar[int] = 10

@@ -7,12 +7,10 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class GetTelemetrySubscriptionsRequest(ApiMessage):
+class GetTelemetrySubscriptionsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 71
@@ -22,8 +20,7 @@ class GetTelemetrySubscriptionsRequest(ApiMessage):
     client_instance_id: UUID = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class GetTelemetrySubscriptionsResponse(ApiMessage):
+class GetTelemetrySubscriptionsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 71

@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader(Message):
+class RequestHeader(Message, frozen=True):
     """The data, versions 1-2, flexible from 2."""
 
     MIN_VERSION: ClassVar[int] = 1
@@ -23,8 +21,7 @@ class RequestHeader(Message):
     client_id: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHeader(Message):
+class ResponseHeader(Message, frozen=True):
     """The data, versions 0-1, flexible from 1."""
 
     MIN_VERSION: ClassVar[int] = 0

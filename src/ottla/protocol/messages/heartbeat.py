@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest(ApiMessage):
+class HeartbeatRequest(ApiMessage, frozen=True):
     """The request, versions 0-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 12
@@ -24,8 +22,7 @@ class HeartbeatRequest(ApiMessage):
     group_instance_id: str | None = None  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatResponse(ApiMessage):
+class HeartbeatResponse(ApiMessage, frozen=True):
     """The response, versions 0-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 12

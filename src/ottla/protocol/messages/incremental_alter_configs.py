@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct, frozen=True):
     """Stands in `AlterConfigsResource.configs`."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class AlterableConfig:
     value: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct, frozen=True):
     """Stands in `IncrementalAlterConfigsRequest.resources`."""
 
     resource_type: int = 0  # int8
@@ -28,8 +27,7 @@ class AlterConfigsResource:
     configs: tuple[AlterableConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigsRequest(ApiMessage):
+class IncrementalAlterConfigsRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 44
@@ -40,8 +38,7 @@ class IncrementalAlterConfigsRequest(ApiMessage):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct, frozen=True):
     """Stands in `IncrementalAlterConfigsResponse.responses`."""
 
     error_code: int = 0  # int16
@@ -50,8 +47,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigsResponse(ApiMessage):
+class IncrementalAlterConfigsResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 44

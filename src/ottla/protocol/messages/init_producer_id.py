@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerIdRequest(ApiMessage):
+class InitProducerIdRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 2."""
 
     API_KEY: ClassVar[int] = 22
@@ -24,8 +22,7 @@ class InitProducerIdRequest(ApiMessage):
     producer_epoch: int = -1  # int16, 3+
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerIdResponse(ApiMessage):
+class InitProducerIdResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 2."""
 
     API_KEY: ClassVar[int] = 22

@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Struct, frozen=True):
     """Stands in `JoinGroupRequest.protocols`."""
 
     name: str = ""
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupRequest(ApiMessage):
+class JoinGroupRequest(ApiMessage, frozen=True):
     """The request, versions 0-9, flexible from 6."""
 
     API_KEY: ClassVar[int] = 11
@@ -36,8 +35,7 @@ class JoinGroupRequest(ApiMessage):
     reason: str | None = None  # 8+
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Struct, frozen=True):
     """Stands in `JoinGroupResponse.members`."""
 
     member_id: str = ""
@@ -45,8 +43,7 @@ class JoinGroupResponseMember:
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupResponse(ApiMessage):
+class JoinGroupResponse(ApiMessage, frozen=True):
     """The response, versions 0-9, flexible from 6."""
 
     API_KEY: ClassVar[int] = 11

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class MemberIdentity:
+class MemberIdentity(Struct, frozen=True):
     """Stands in `LeaveGroupRequest.members`."""
 
     member_id: str = ""
@@ -19,8 +19,7 @@ class MemberIdentity:
     reason: str | None = None  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupRequest(ApiMessage):
+class LeaveGroupRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 4."""
 
     API_KEY: ClassVar[int] = 13
@@ -32,8 +31,7 @@ class LeaveGroupRequest(ApiMessage):
     members: tuple[MemberIdentity, ...] = ()  # 3+
 
 
-@dataclass(frozen=True, slots=True)
-class MemberResponse:
+class MemberResponse(Struct, frozen=True):
     """Stands in `LeaveGroupResponse.members`."""
 
     member_id: str = ""
@@ -41,8 +39,7 @@ class MemberResponse:
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupResponse(ApiMessage):
+class LeaveGroupResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 4."""
 
     API_KEY: ClassVar[int] = 13

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ListConfigResourcesRequest(ApiMessage):
+class ListConfigResourcesRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 74
@@ -21,16 +21,14 @@ class ListConfigResourcesRequest(ApiMessage):
     resource_types: tuple[int, ...] = ()  # int8, 1+
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigResource:
+class ConfigResource(Struct, frozen=True):
     """Stands in `ListConfigResourcesResponse.config_resources`."""
 
     resource_name: str = ""
     resource_type: int = 16  # int8, 1+
 
 
-@dataclass(frozen=True, slots=True)
-class ListConfigResourcesResponse(ApiMessage):
+class ListConfigResourcesResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, flexible from 0."""
 
     API_KEY: ClassVar[int] = 74

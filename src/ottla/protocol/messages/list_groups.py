@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsRequest(ApiMessage):
+class ListGroupsRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 16
@@ -22,8 +22,7 @@ class ListGroupsRequest(ApiMessage):
     types_filter: tuple[str, ...] = ()  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(Struct, frozen=True):
     """Stands in `ListGroupsResponse.groups`."""
 
     group_id: str = ""
@@ -32,8 +31,7 @@ class ListedGroup:
     group_type: str = ""  # 5+
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsResponse(ApiMessage):
+class ListGroupsResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 16

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct, frozen=True):
     """Stands in `ListOffsetsTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -19,16 +19,14 @@ class ListOffsetsPartition:
     timestamp: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(Struct, frozen=True):
     """Stands in `ListOffsetsRequest.topics`."""
 
     name: str = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsRequest(ApiMessage):
+class ListOffsetsRequest(ApiMessage, frozen=True):
     """The request, versions 1-11, flexible from 6."""
 
     API_KEY: ClassVar[int] = 2
@@ -41,8 +39,7 @@ class ListOffsetsRequest(ApiMessage):
     timeout_ms: int = 0  # int32, 10+
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsPartitionResponse:
+class ListOffsetsPartitionResponse(Struct, frozen=True):
     """Stands in `ListOffsetsTopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -52,16 +49,14 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = -1  # int32, 4+
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsTopicResponse:
+class ListOffsetsTopicResponse(Struct, frozen=True):
     """Stands in `ListOffsetsResponse.topics`."""
 
     name: str = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsResponse(ApiMessage):
+class ListOffsetsResponse(ApiMessage, frozen=True):
     """The response, versions 1-11, flexible from 6."""
 
     API_KEY: ClassVar[int] = 2

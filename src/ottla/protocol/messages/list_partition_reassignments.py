@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsTopics:
+class ListPartitionReassignmentsTopics(Struct, frozen=True):
     """Stands in `ListPartitionReassignmentsRequest.topics`."""
 
     name: str = ""
     partition_indexes: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsRequest(ApiMessage):
+class ListPartitionReassignmentsRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 46
@@ -30,8 +29,7 @@ class ListPartitionReassignmentsRequest(ApiMessage):
     topics: tuple[ListPartitionReassignmentsTopics, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(Struct, frozen=True):
     """Stands in `OngoingTopicReassignment.partitions`."""
 
     partition_index: int = 0  # int32
@@ -40,16 +38,14 @@ class OngoingPartitionReassignment:
     removing_replicas: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OngoingTopicReassignment:
+class OngoingTopicReassignment(Struct, frozen=True):
     """Stands in `ListPartitionReassignmentsResponse.topics`."""
 
     name: str = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsResponse(ApiMessage):
+class ListPartitionReassignmentsResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 46

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactionsRequest(ApiMessage):
+class ListTransactionsRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 66
@@ -24,8 +24,7 @@ class ListTransactionsRequest(ApiMessage):
     transactional_id_pattern: str | None = None  # 2+
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionState:
+class TransactionState(Struct, frozen=True):
     """Stands in `ListTransactionsResponse.transaction_states`."""
 
     transactional_id: str = ""
@@ -33,8 +32,7 @@ class TransactionState:
     transaction_state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactionsResponse(ApiMessage):
+class ListTransactionsResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 66

@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequestTopic:
+class MetadataRequestTopic(Struct, frozen=True):
     """Stands in `MetadataRequest.topics`."""
 
     topic_id: UUID = ZERO_UUID  # 10+
     name: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest(ApiMessage):
+class MetadataRequest(ApiMessage, frozen=True):
     """The request, versions 0-13, flexible from 9."""
 
     API_KEY: ClassVar[int] = 3
@@ -33,8 +32,7 @@ class MetadataRequest(ApiMessage):
     include_topic_authorized_operations: bool = False  # 8+
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataResponseBroker:
+class MetadataResponseBroker(Struct, frozen=True):
     """Stands in `MetadataResponse.brokers`."""
 
     node_id: int = 0  # int32
@@ -43,8 +41,7 @@ class MetadataResponseBroker:
     rack: str | None = None  # 1+
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataResponsePartition:
+class MetadataResponsePartition(Struct, frozen=True):
     """Stands in `MetadataResponseTopic.partitions`."""
 
     error_code: int = 0  # int16
@@ -56,8 +53,7 @@ class MetadataResponsePartition:
     offline_replicas: tuple[int, ...] = ()  # int32, 5+
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataResponseTopic:
+class MetadataResponseTopic(Struct, frozen=True):
     """Stands in `MetadataResponse.topics`."""
 
     error_code: int = 0  # int16
@@ -68,8 +64,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = -2147483648  # int32, 8+
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataResponse(ApiMessage):
+class MetadataResponse(ApiMessage, frozen=True):
     """The response, versions 0-13, flexible from 9."""
 
     API_KEY: ClassVar[int] = 3

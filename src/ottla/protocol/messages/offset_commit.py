@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Struct, frozen=True):
     """Stands in `OffsetCommitRequestTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -21,8 +21,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Struct, frozen=True):
     """Stands in `OffsetCommitRequest.topics`."""
 
     name: str = ""  # 2-9
@@ -30,8 +29,7 @@ class OffsetCommitRequestTopic:
     partitions: tuple[OffsetCommitRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitRequest(ApiMessage):
+class OffsetCommitRequest(ApiMessage, frozen=True):
     """The request, versions 2-10, flexible from 8."""
 
     API_KEY: ClassVar[int] = 8
@@ -46,16 +44,14 @@ class OffsetCommitRequest(ApiMessage):
     topics: tuple[OffsetCommitRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Struct, frozen=True):
     """Stands in `OffsetCommitResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Struct, frozen=True):
     """Stands in `OffsetCommitResponse.topics`."""
 
     name: str = ""  # 2-9
@@ -63,8 +59,7 @@ class OffsetCommitResponseTopic:
     partitions: tuple[OffsetCommitResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitResponse(ApiMessage):
+class OffsetCommitResponse(ApiMessage, frozen=True):
     """The response, versions 2-10, flexible from 8."""
 
     API_KEY: ClassVar[int] = 8

@@ -6,27 +6,25 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteRequestPartition:
+class OffsetDeleteRequestPartition(Struct, frozen=True):
     """Stands in `OffsetDeleteRequestTopic.partitions`."""
 
     partition_index: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteRequestTopic:
+class OffsetDeleteRequestTopic(Struct, frozen=True):
     """Stands in `OffsetDeleteRequest.topics`."""
 
     name: str = ""
     partitions: tuple[OffsetDeleteRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteRequest(ApiMessage):
+class OffsetDeleteRequest(ApiMessage, frozen=True):
     """The request, version 0, never flexible."""
 
     API_KEY: ClassVar[int] = 47
@@ -37,24 +35,21 @@ class OffsetDeleteRequest(ApiMessage):
     topics: tuple[OffsetDeleteRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteResponsePartition:
+class OffsetDeleteResponsePartition(Struct, frozen=True):
     """Stands in `OffsetDeleteResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteResponseTopic:
+class OffsetDeleteResponseTopic(Struct, frozen=True):
     """Stands in `OffsetDeleteResponse.topics`."""
 
     name: str = ""
     partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteResponse(ApiMessage):
+class OffsetDeleteResponse(ApiMessage, frozen=True):
     """The response, version 0, never flexible."""
 
     API_KEY: ClassVar[int] = 47

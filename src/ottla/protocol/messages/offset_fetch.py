@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Struct, frozen=True):
     """Stands in `OffsetFetchRequest.topics`."""
 
     name: str = ""
     partition_indexes: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchRequestTopics:
+class OffsetFetchRequestTopics(Struct, frozen=True):
     """Stands in `OffsetFetchRequestGroup.topics`."""
 
     name: str = ""  # 8-9
@@ -28,8 +27,7 @@ class OffsetFetchRequestTopics:
     partition_indexes: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Struct, frozen=True):
     """Stands in `OffsetFetchRequest.groups`."""
 
     group_id: str = ""
@@ -38,8 +36,7 @@ class OffsetFetchRequestGroup:
     topics: tuple[OffsetFetchRequestTopics, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchRequest(ApiMessage):
+class OffsetFetchRequest(ApiMessage, frozen=True):
     """The request, versions 1-10, flexible from 6."""
 
     API_KEY: ClassVar[int] = 9
@@ -52,8 +49,7 @@ class OffsetFetchRequest(ApiMessage):
     require_stable: bool = False  # 7+
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Struct, frozen=True):
     """Stands in `OffsetFetchResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -63,16 +59,14 @@ class OffsetFetchResponsePartition:
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Struct, frozen=True):
     """Stands in `OffsetFetchResponse.topics`."""
 
     name: str = ""
     partitions: tuple[OffsetFetchResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponsePartitions:
+class OffsetFetchResponsePartitions(Struct, frozen=True):
     """Stands in `OffsetFetchResponseTopics.partitions`."""
 
     partition_index: int = 0  # int32
@@ -82,8 +76,7 @@ class OffsetFetchResponsePartitions:
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponseTopics:
+class OffsetFetchResponseTopics(Struct, frozen=True):
     """Stands in `OffsetFetchResponseGroup.topics`."""
 
     name: str = ""  # 8-9
@@ -91,8 +84,7 @@ class OffsetFetchResponseTopics:
     partitions: tuple[OffsetFetchResponsePartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Struct, frozen=True):
     """Stands in `OffsetFetchResponse.groups`."""
 
     group_id: str = ""
@@ -100,8 +92,7 @@ class OffsetFetchResponseGroup:
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchResponse(ApiMessage):
+class OffsetFetchResponse(ApiMessage, frozen=True):
     """The response, versions 1-10, flexible from 6."""
 
     API_KEY: ClassVar[int] = 9

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderPartition:
+class OffsetForLeaderPartition(Struct, frozen=True):
     """Stands in `OffsetForLeaderTopic.partitions`."""
 
     partition: int = 0  # int32
@@ -19,16 +19,14 @@ class OffsetForLeaderPartition:
     leader_epoch: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderTopic:
+class OffsetForLeaderTopic(Struct, frozen=True):
     """Stands in `OffsetForLeaderEpochRequest.topics`."""
 
     topic: str = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderEpochRequest(ApiMessage):
+class OffsetForLeaderEpochRequest(ApiMessage, frozen=True):
     """The request, versions 2-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 23
@@ -39,8 +37,7 @@ class OffsetForLeaderEpochRequest(ApiMessage):
     topics: tuple[OffsetForLeaderTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True):
     """Stands in `OffsetForLeaderTopicResult.partitions`."""
 
     error_code: int = 0  # int16
@@ -49,16 +46,14 @@ class EpochEndOffset:
     end_offset: int = -1  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderTopicResult:
+class OffsetForLeaderTopicResult(Struct, frozen=True):
     """Stands in `OffsetForLeaderEpochResponse.topics`."""
 
     topic: str = ""
     partitions: tuple[EpochEndOffset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderEpochResponse(ApiMessage):
+class OffsetForLeaderEpochResponse(ApiMessage, frozen=True):
     """The response, versions 2-4, flexible from 4."""
 
     API_KEY: ClassVar[int] = 23

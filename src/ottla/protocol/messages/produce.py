@@ -7,20 +7,19 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage, Records
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProduceData:
+class PartitionProduceData(Struct, frozen=True):
     """Stands in `TopicProduceData.partition_data`."""
 
     index: int = 0  # int32
     records: Records | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicProduceData:
+class TopicProduceData(Struct, frozen=True):
     """Stands in `ProduceRequest.topic_data`."""
 
     name: str = ""  # 3-12
@@ -28,8 +27,7 @@ class TopicProduceData:
     partition_data: tuple[PartitionProduceData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRequest(ApiMessage):
+class ProduceRequest(ApiMessage, frozen=True):
     """The request, versions 3-13, flexible from 9."""
 
     API_KEY: ClassVar[int] = 0
@@ -42,24 +40,21 @@ class ProduceRequest(ApiMessage):
     topic_data: tuple[TopicProduceData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BatchIndexAndErrorMessage:
+class BatchIndexAndErrorMessage(Struct, frozen=True):
     """Stands in `PartitionProduceResponse.record_errors`."""
 
     batch_index: int = 0  # int32
     batch_index_error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True):
     """Stands in `PartitionProduceResponse.current_leader`."""
 
     leader_id: int = -1  # int32
     leader_epoch: int = -1  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProduceResponse:
+class PartitionProduceResponse(Struct, frozen=True):
     """Stands in `TopicProduceResponse.partition_responses`."""
 
     index: int = 0  # int32
@@ -72,8 +67,7 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()  # 10+
 
 
-@dataclass(frozen=True, slots=True)
-class TopicProduceResponse:
+class TopicProduceResponse(Struct, frozen=True):
     """Stands in `ProduceResponse.responses`."""
 
     name: str = ""  # 3-12
@@ -81,8 +75,7 @@ class TopicProduceResponse:
     partition_responses: tuple[PartitionProduceResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True):
     """Stands in `ProduceResponse.node_endpoints`."""
 
     node_id: int = 0  # int32
@@ -91,8 +84,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceResponse(ApiMessage):
+class ProduceResponse(ApiMessage, frozen=True):
     """The response, versions 3-13, flexible from 9."""
 
     API_KEY: ClassVar[int] = 0

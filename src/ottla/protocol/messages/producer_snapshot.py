@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import Message
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
+class ProducerEntry(Struct, frozen=True):
     """Stands in `ProducerSnapshot.producer_entries`."""
 
     producer_id: int = 0  # int64
@@ -24,8 +24,7 @@ class ProducerEntry:
     current_txn_first_offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSnapshot(Message):
+class ProducerSnapshot(Message, frozen=True):
     """The data, version 1, never flexible."""
 
     MIN_VERSION: ClassVar[int] = 1

@@ -7,12 +7,10 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class PushTelemetryRequest(ApiMessage):
+class PushTelemetryRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 72
@@ -26,8 +24,7 @@ class PushTelemetryRequest(ApiMessage):
     metrics: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class PushTelemetryResponse(ApiMessage):
+class PushTelemetryResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 72

@@ -7,12 +7,10 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRaftVoterRequest(ApiMessage):
+class RemoveRaftVoterRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 81
@@ -24,8 +22,7 @@ class RemoveRaftVoterRequest(ApiMessage):
     voter_directory_id: UUID = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRaftVoterResponse(ApiMessage):
+class RemoveRaftVoterResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 81

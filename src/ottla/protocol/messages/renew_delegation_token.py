@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class RenewDelegationTokenRequest(ApiMessage):
+class RenewDelegationTokenRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 39
@@ -22,8 +20,7 @@ class RenewDelegationTokenRequest(ApiMessage):
     renew_period_ms: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class RenewDelegationTokenResponse(ApiMessage):
+class RenewDelegationTokenResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 39

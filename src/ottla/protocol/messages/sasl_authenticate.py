@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateRequest(ApiMessage):
+class SaslAuthenticateRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 36
@@ -21,8 +19,7 @@ class SaslAuthenticateRequest(ApiMessage):
     auth_bytes: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateResponse(ApiMessage):
+class SaslAuthenticateResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 2."""
 
     API_KEY: ClassVar[int] = 36

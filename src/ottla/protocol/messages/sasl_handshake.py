@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeRequest(ApiMessage):
+class SaslHandshakeRequest(ApiMessage, frozen=True):
     """The request, versions 0-1, never flexible."""
 
     API_KEY: ClassVar[int] = 17
@@ -21,8 +19,7 @@ class SaslHandshakeRequest(ApiMessage):
     mechanism: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeResponse(ApiMessage):
+class SaslHandshakeResponse(ApiMessage, frozen=True):
     """The response, versions 0-1, never flexible."""
 
     API_KEY: ClassVar[int] = 17

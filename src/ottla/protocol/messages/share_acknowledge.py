@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgementBatch:
+class AcknowledgementBatch(Struct, frozen=True):
     """Stands in `AcknowledgePartition.acknowledgement_batches`."""
 
     first_offset: int = 0  # int64
@@ -20,24 +20,21 @@ class AcknowledgementBatch:
     acknowledge_types: tuple[int, ...] = ()  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgePartition:
+class AcknowledgePartition(Struct, frozen=True):
     """Stands in `AcknowledgeTopic.partitions`."""
 
     partition_index: int = 0  # int32
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgeTopic:
+class AcknowledgeTopic(Struct, frozen=True):
     """Stands in `ShareAcknowledgeRequest.topics`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[AcknowledgePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareAcknowledgeRequest(ApiMessage):
+class ShareAcknowledgeRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 79
@@ -51,16 +48,14 @@ class ShareAcknowledgeRequest(ApiMessage):
     topics: tuple[AcknowledgeTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True):
     """Stands in `PartitionData.current_leader`."""
 
     leader_id: int = 0  # int32
     leader_epoch: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionData:
+class PartitionData(Struct, frozen=True):
     """Stands in `ShareAcknowledgeTopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -69,16 +64,14 @@ class PartitionData:
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareAcknowledgeTopicResponse:
+class ShareAcknowledgeTopicResponse(Struct, frozen=True):
     """Stands in `ShareAcknowledgeResponse.responses`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True):
     """Stands in `ShareAcknowledgeResponse.node_endpoints`."""
 
     node_id: int = 0  # int32
@@ -87,8 +80,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShareAcknowledgeResponse(ApiMessage):
+class ShareAcknowledgeResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 79

@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage, Records, RecordSlices
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgementBatch:
+class AcknowledgementBatch(Struct, frozen=True):
     """Stands in `FetchPartition.acknowledgement_batches`."""
 
     first_offset: int = 0  # int64
@@ -20,32 +20,28 @@ class AcknowledgementBatch:
     acknowledge_types: tuple[int, ...] = ()  # int8
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True):
     """Stands in `FetchTopic.partitions`."""
 
     partition_index: int = 0  # int32
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTopic:
+class FetchTopic(Struct, frozen=True):
     """Stands in `ShareFetchRequest.topics`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[FetchPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct, frozen=True):
     """Stands in `ShareFetchRequest.forgotten_topics_data`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ShareFetchRequest(ApiMessage):
+class ShareFetchRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 78
@@ -66,16 +62,14 @@ class ShareFetchRequest(ApiMessage):
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct, frozen=True):
     """Stands in `PartitionData.current_leader`."""
 
     leader_id: int = 0  # int32
     leader_epoch: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class AcquiredRecords:
+class AcquiredRecords(Struct, frozen=True):
     """Stands in `PartitionData.acquired_records`."""
 
     first_offset: int = 0  # int64
@@ -83,8 +77,7 @@ class AcquiredRecords:
     delivery_count: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionData:
+class PartitionData(Struct, frozen=True):
     """Stands in `ShareFetchableTopicResponse.partitions`."""
 
     partition_index: int = 0  # int32
@@ -97,16 +90,14 @@ class PartitionData:
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareFetchableTopicResponse:
+class ShareFetchableTopicResponse(Struct, frozen=True):
     """Stands in `ShareFetchResponse.responses`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[PartitionData, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct, frozen=True):
     """Stands in `ShareFetchResponse.node_endpoints`."""
 
     node_id: int = 0  # int32
@@ -115,8 +106,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShareFetchResponse(ApiMessage):
+class ShareFetchResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 78

@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupDescribeRequest(ApiMessage):
+class ShareGroupDescribeRequest(ApiMessage, frozen=True):
     """The request, version 1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 77
@@ -23,8 +23,7 @@ class ShareGroupDescribeRequest(ApiMessage):
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `Assignment.topic_partitions`."""
 
     topic_id: UUID = ZERO_UUID
@@ -32,15 +31,13 @@ class TopicPartitions:
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Stands in `Member.assignment`."""
 
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """Stands in `DescribedGroup.members`."""
 
     member_id: str = ""
@@ -52,8 +49,7 @@ class Member:
     assignment: Assignment = Assignment()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True):
     """Stands in `ShareGroupDescribeResponse.groups`."""
 
     error_code: int = 0  # int16
@@ -67,8 +63,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupDescribeResponse(ApiMessage):
+class ShareGroupDescribeResponse(ApiMessage, frozen=True):
     """The response, version 1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 77

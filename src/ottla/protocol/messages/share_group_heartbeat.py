@@ -7,12 +7,12 @@ Change the table, not this file.
 from typing import ClassVar
 from uuid import UUID
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ZERO_UUID, ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupHeartbeatRequest(ApiMessage):
+class ShareGroupHeartbeatRequest(ApiMessage, frozen=True):
     """The request, version 1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 76
@@ -26,23 +26,20 @@ class ShareGroupHeartbeatRequest(ApiMessage):
     subscribed_topic_names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Stands in `Assignment.topic_partitions`."""
 
     topic_id: UUID = ZERO_UUID
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Stands in `ShareGroupHeartbeatResponse.assignment`."""
 
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupHeartbeatResponse(ApiMessage):
+class ShareGroupHeartbeatResponse(ApiMessage, frozen=True):
     """The response, version 1, flexible from 1."""
 
     API_KEY: ClassVar[int] = 76

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupDescribeRequest(ApiMessage):
+class StreamsGroupDescribeRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 89
@@ -22,16 +22,14 @@ class StreamsGroupDescribeRequest(ApiMessage):
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True):
     """Stands in `Member.client_tags` and 1 more."""
 
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Struct, frozen=True):
     """Stands in `Subtopology.state_changelog_topics` and 1 more."""
 
     name: str = ""
@@ -40,8 +38,7 @@ class TopicInfo:
     topic_configs: tuple[KeyValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Subtopology:
+class Subtopology(Struct, frozen=True):
     """Stands in `Topology.subtopologies`."""
 
     subtopology_id: str = ""
@@ -51,24 +48,21 @@ class Subtopology:
     repartition_source_topics: tuple[TopicInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """Stands in `DescribedGroup.topology`."""
 
     epoch: int = 0  # int32
     subtopologies: tuple[Subtopology, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Stands in `Member.user_endpoint`."""
 
     host: str = ""
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOffset:
+class TaskOffset(Struct, frozen=True):
     """Stands in `Member.task_offsets` and 1 more."""
 
     subtopology_id: str = ""
@@ -76,16 +70,14 @@ class TaskOffset:
     offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class TaskIds:
+class TaskIds(Struct, frozen=True):
     """Stands in `Assignment.active_tasks` and 2 more."""
 
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Stands in `Member.assignment` and 1 more."""
 
     active_tasks: tuple[TaskIds, ...] = ()
@@ -93,8 +85,7 @@ class Assignment:
     warmup_tasks: tuple[TaskIds, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """Stands in `DescribedGroup.members`."""
 
     member_id: str = ""
@@ -114,8 +105,7 @@ class Member:
     is_classic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True):
     """Stands in `StreamsGroupDescribeResponse.groups`."""
 
     error_code: int = 0  # int16
@@ -129,8 +119,7 @@ class DescribedGroup:
     authorized_operations: int = -2147483648  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupDescribeResponse(ApiMessage):
+class StreamsGroupDescribeResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 89

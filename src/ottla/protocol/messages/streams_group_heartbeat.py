@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatRequest.client_tags` and 1 more."""
 
     key: str = ""
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Struct, frozen=True):
     """Stands in `Subtopology.state_changelog_topics` and 1 more."""
 
     name: str = ""
@@ -28,8 +27,7 @@ class TopicInfo:
     topic_configs: tuple[KeyValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CopartitionGroup:
+class CopartitionGroup(Struct, frozen=True):
     """Stands in `Subtopology.copartition_groups`."""
 
     source_topics: tuple[int, ...] = ()  # int16
@@ -37,8 +35,7 @@ class CopartitionGroup:
     repartition_source_topics: tuple[int, ...] = ()  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class Subtopology:
+class Subtopology(Struct, frozen=True):
     """Stands in `Topology.subtopologies`."""
 
     subtopology_id: str = ""
@@ -50,32 +47,28 @@ class Subtopology:
     copartition_groups: tuple[CopartitionGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatRequest.topology`."""
 
     epoch: int = 0  # int32
     subtopologies: tuple[Subtopology, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskIds:
+class TaskIds(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatRequest.active_tasks` and 5 more."""
 
     subtopology_id: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatRequest.user_endpoint` and 1 more."""
 
     host: str = ""
     port: int = 0  # uint16
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOffset:
+class TaskOffset(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatRequest.task_offsets` and 1 more."""
 
     subtopology_id: str = ""
@@ -83,8 +76,7 @@ class TaskOffset:
     offset: int = 0  # int64
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupHeartbeatRequest(ApiMessage):
+class StreamsGroupHeartbeatRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 88
@@ -110,24 +102,21 @@ class StreamsGroupHeartbeatRequest(ApiMessage):
     shutdown_application: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatResponse.status`."""
 
     status_code: int = 0  # int8
     status_detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition:
+class TopicPartition(Struct, frozen=True):
     """Stands in `EndpointToPartitions.active_partitions` and 1 more."""
 
     topic: str = ""
     partitions: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointToPartitions:
+class EndpointToPartitions(Struct, frozen=True):
     """Stands in `StreamsGroupHeartbeatResponse.partitions_by_user_endpoint`."""
 
     user_endpoint: Endpoint = Endpoint()
@@ -135,8 +124,7 @@ class EndpointToPartitions:
     standby_partitions: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupHeartbeatResponse(ApiMessage):
+class StreamsGroupHeartbeatResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 88

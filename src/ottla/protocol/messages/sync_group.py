@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Struct, frozen=True):
     """Stands in `SyncGroupRequest.assignments`."""
 
     member_id: str = ""
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupRequest(ApiMessage):
+class SyncGroupRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 4."""
 
     API_KEY: ClassVar[int] = 14
@@ -35,8 +34,7 @@ class SyncGroupRequest(ApiMessage):
     assignments: tuple[SyncGroupRequestAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupResponse(ApiMessage):
+class SyncGroupResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 4."""
 
     API_KEY: ClassVar[int] = 14

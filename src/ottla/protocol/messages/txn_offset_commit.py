@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitRequestPartition:
+class TxnOffsetCommitRequestPartition(Struct, frozen=True):
     """Stands in `TxnOffsetCommitRequestTopic.partitions`."""
 
     partition_index: int = 0  # int32
@@ -20,16 +20,14 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitRequestTopic:
+class TxnOffsetCommitRequestTopic(Struct, frozen=True):
     """Stands in `TxnOffsetCommitRequest.topics`."""
 
     name: str = ""
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitRequest(ApiMessage):
+class TxnOffsetCommitRequest(ApiMessage, frozen=True):
     """The request, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 28
@@ -46,24 +44,21 @@ class TxnOffsetCommitRequest(ApiMessage):
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitResponsePartition:
+class TxnOffsetCommitResponsePartition(Struct, frozen=True):
     """Stands in `TxnOffsetCommitResponseTopic.partitions`."""
 
     partition_index: int = 0  # int32
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitResponseTopic:
+class TxnOffsetCommitResponseTopic(Struct, frozen=True):
     """Stands in `TxnOffsetCommitResponse.topics`."""
 
     name: str = ""
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TxnOffsetCommitResponse(ApiMessage):
+class TxnOffsetCommitResponse(ApiMessage, frozen=True):
     """The response, versions 0-5, flexible from 3."""
 
     API_KEY: ClassVar[int] = 28

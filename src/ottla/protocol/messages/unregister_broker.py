@@ -6,12 +6,10 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBrokerRequest(ApiMessage):
+class UnregisterBrokerRequest(ApiMessage, frozen=True):
     """The request, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 64
@@ -21,8 +19,7 @@ class UnregisterBrokerRequest(ApiMessage):
     broker_id: int = 0  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterBrokerResponse(ApiMessage):
+class UnregisterBrokerResponse(ApiMessage, frozen=True):
     """The response, version 0, flexible from 0."""
 
     API_KEY: ClassVar[int] = 64

@@ -6,12 +6,12 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureUpdateKey:
+class FeatureUpdateKey(Struct, frozen=True):
     """Stands in `UpdateFeaturesRequest.feature_updates`."""
 
     feature: str = ""
@@ -20,8 +20,7 @@ class FeatureUpdateKey:
     upgrade_type: int = 1  # int8, 1+
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesRequest(ApiMessage):
+class UpdateFeaturesRequest(ApiMessage, frozen=True):
     """The request, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 57
@@ -33,8 +32,7 @@ class UpdateFeaturesRequest(ApiMessage):
     validate_only: bool = False  # 1+
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatableFeatureResult:
+class UpdatableFeatureResult(Struct, frozen=True):
     """Stands in `UpdateFeaturesResponse.results`."""
 
     feature: str = ""
@@ -42,8 +40,7 @@ class UpdatableFeatureResult:
     error_message: str | None = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesResponse(ApiMessage):
+class UpdateFeaturesResponse(ApiMessage, frozen=True):
     """The response, versions 0-2, flexible from 0."""
 
     API_KEY: ClassVar[int] = 57

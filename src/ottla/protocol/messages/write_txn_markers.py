@@ -6,20 +6,19 @@ Change the table, not this file.
 
 from typing import ClassVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.protocol.message import ApiMessage
 
 
-@dataclass(frozen=True, slots=True)
-class WritableTxnMarkerTopic:
+class WritableTxnMarkerTopic(Struct, frozen=True):
     """Stands in `WritableTxnMarker.topics`."""
 
     name: str = ""
     partition_indexes: tuple[int, ...] = ()  # int32
 
 
-@dataclass(frozen=True, slots=True)
-class WritableTxnMarker:
+class WritableTxnMarker(Struct, frozen=True):
     """Stands in `WriteTxnMarkersRequest.markers`."""
 
     producer_id: int = 0  # int64
@@ -30,8 +29,7 @@ class WritableTxnMarker:
     transaction_version: int = 0  # int8, 2+
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkersRequest(ApiMessage):
+class WriteTxnMarkersRequest(ApiMessage, frozen=True):
     """The request, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 27
@@ -41,32 +39,28 @@ class WriteTxnMarkersRequest(ApiMessage):
     markers: tuple[WritableTxnMarker, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WritableTxnMarkerPartitionResult:
+class WritableTxnMarkerPartitionResult(Struct, frozen=True):
     """Stands in `WritableTxnMarkerTopicResult.partitions`."""
 
     partition_index: int = 0  # int32
     error_code: int = 0  # int16
 
 
-@dataclass(frozen=True, slots=True)
-class WritableTxnMarkerTopicResult:
+class WritableTxnMarkerTopicResult(Struct, frozen=True):
     """Stands in `WritableTxnMarkerResult.topics`."""
 
     name: str = ""
     partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WritableTxnMarkerResult:
+class WritableTxnMarkerResult(Struct, frozen=True):
     """Stands in `WriteTxnMarkersResponse.markers`."""
 
     producer_id: int = 0  # int64
     topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkersResponse(ApiMessage):
+class WriteTxnMarkersResponse(ApiMessage, frozen=True):
     """The response, versions 1-2, flexible from 1."""
 
     API_KEY: ClassVar[int] = 27

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.model.topic_partition import TopicPartition
 from ottla.native.errors import KernelError
 from ottla.runtime.clock import Clock
@@ -40,8 +41,7 @@ logger: Final = logging.getLogger(__name__)
 SECRET_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class CleanerConfig:
+class CleanerConfig(Struct, frozen=True):
     """The settings `log.cleaner.*` of the broker. Sizes in bytes, times in milliseconds."""
 
     threads: int = 1

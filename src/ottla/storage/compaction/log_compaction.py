@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
-from ottla.model.lazy_dataclass import dataclass
+from msgspec import Struct
+
 from ottla.native import Compaction, DirtyKeys
 from ottla.storage.compaction.dirty_range import DirtyRange
 from ottla.storage.compaction.segment_reader import BUFFER_BYTES, SegmentReader
@@ -39,8 +40,7 @@ class CompactionInterruptedError(Exception):
     """The log was deleted, cut or closed during the pass: what was not swapped in is thrown away."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(Struct, frozen=True):
     """What a pass did: where it ended, in offsets; what was read and what stayed, in bytes and records."""
 
     end_offset: int

@@ -4,11 +4,11 @@ import asyncio
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.native import build_batch, decode_records, walk_batches
 from ottla.runtime.disk import OsDisk
