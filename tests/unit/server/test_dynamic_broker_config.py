@@ -1,9 +1,17 @@
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
-from ottla.client.errors import BrokerUnreachableError
+from ottla.client.errors import BrokerError, BrokerUnreachableError
+from ottla.model.topic_partition import TopicPartition
+from ottla.server.log_configs import LogConfigs
+from ottla.server.server import Server
 from tests.unit.server.whole_broker import alter, broker, client
 
 
@@ -54,3 +62,38 @@ async def test_the_defaults_of_topics_reach_their_logs_and_not_those_that_say_ot
         configs = [server._replicas.get(name, 0).log.config for name in ("a", "b")]
         assert [config.max_message_bytes for config in configs] == [9, 7]
         assert [config.producer_id_expiration_ms for config in configs] == [60_000, 60_000]
+
+
+async def test_settings_changed_beside_topics_that_come_and_go_hold_for_every_log_in_the_end(tmp_path: Path) -> None:
+    chance = random.Random(1)
+
+    async def somebody(server: Server) -> None:
+        async with client(server) as cluster:
+            admin = Admin(cluster)
+            for _ in range(40):
+                name = f"t{chance.randrange(6)}"
+                own = {"retention.ms": str(chance.randrange(1000, 9999))} if chance.random() < 0.5 else {}
+                changes: list[Callable[[], Awaitable[object]]] = [
+                    partial(admin.create_topic, NewTopic(name, chance.randrange(1, 4), configs=own)),
+                    partial(admin.delete_topic, name),
+                    partial(admin.create_partitions, name, chance.randrange(2, 6)),
+                    partial(
+                        admin.alter_topic_configs, name, {"max.message.bytes": chance.choice(["5000", "6000", None])}
+                    ),
+                    partial(
+                        alter, cluster, chance.choice(["", "1"]), "log.retention.ms", chance.choice(["7000", None])
+                    ),
+                    partial(alter, cluster, "1", "producer.id.expiration.ms", chance.choice(["60000", None])),
+                ]
+                with suppress(BrokerError):  # the topic is there, or is not, or is smaller
+                    await chance.choice(changes)()
+
+    async with broker(tmp_path, {}) as server:
+        await asyncio.gather(*(somebody(server) for _ in range(4)))
+        image, configs = server._controller.image, LogConfigs(server._configs, flush_before_ack=True)
+        held = {partition.topic_partition: partition.log.config for partition in server._replicas}
+        assert held == {
+            TopicPartition(topic.name, partition.index): configs.of(topic.name, image).log
+            for topic in image.topics()
+            for partition in topic.partitions
+        }

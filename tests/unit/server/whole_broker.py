@@ -17,7 +17,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
-from ottla.runtime.rng import SeededRng
+from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server.doors import Doors
@@ -32,13 +32,13 @@ SET, DELETE = 0, 1
 
 @asynccontextmanager
 async def broker(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
-    """Started, and stopped cleanly at the end; its timers do not move."""
+    """Started, and stopped cleanly at the end; its timers do not move. No two starts make the same topic ids."""
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **settings}
     tasks, timer = Tasks(), ManualTimer()
     logs = LogManager(directory, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
     await tasks.in_thread(logs.load)
     server = new_server(
-        BrokerSettings(given), logs, Doors(SystemClock(), SeededRng(0), timer, tasks, asyncio.get_running_loop())
+        BrokerSettings(given), logs, Doors(SystemClock(), SystemRng(), timer, tasks, asyncio.get_running_loop())
     )
     await server.start()
     try:
