@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import BrokerError, GroupNotFoundError, broker_error
+from ottla.client.errors import BrokerError, GroupNotFoundError, TopicNotFoundError, broker_error
 from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -87,7 +87,8 @@ async def commit_offsets(
 ) -> None:
     """Commit for the group, all or some: the error of the first partition that was refused is raised at the end.
 
-    Raises BrokerError; UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS and FENCED_INSTANCE_ID say that the
+    Raises TopicNotFoundError at once for a topic that was deleted, which is not to hold up its consumer; BrokerError;
+    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS and FENCED_INSTANCE_ID say that the
     membership is no longer good.
     """
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -114,6 +115,8 @@ async def commit_offsets(
         response = await cluster.ask_coordinator(group_id, request, OffsetCommitResponse)
         for topic in response.topics:
             for each in topic.partitions:
+                if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise TopicNotFoundError(topic.name, each.partition_index)
                 what = f"committing offsets of {topic.name}-{each.partition_index} for group {group_id!r}"
                 check_group(cluster, group_id, each.error_code, what)
 

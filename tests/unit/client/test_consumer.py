@@ -23,6 +23,9 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from tests.unit.client.readable_broker import ReadableBroker, numbered_log
 from tests.unit.client.scripted_broker import CLOSE, ScriptedBroker, in_turn, topic_id
@@ -229,6 +232,19 @@ async def test_closing_commits_what_was_given_and_leaves_the_group():
     assert broker.committed == {PLACE: 7}
     assert [member.member_id for member in left.members] == ["m-1"]
     assert (commit.member_id, commit.generation_id_or_member_epoch) == ("m-1", 1)
+
+
+async def test_a_commit_to_a_topic_that_was_deleted_fails_at_once_and_holds_up_nobody():
+    gone = OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    answer = OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name="t", partitions=(gone,)),))
+    with ReadableBroker(records=10) as broker:
+        broker.handlers[OffsetCommitRequest] = lambda request, version: answer
+        async with consumer(broker, group_id="g", auto_commit=False) as consuming:
+            consuming.subscribe(["t"])
+            await read(consuming, 7)
+            with pytest.raises(TopicNotFoundError, match="partition 0 of topic 't'"):
+                await consuming.commit()
+        assert len(broker.asked(OffsetCommitRequest)) == 1
 
 
 async def test_a_static_member_does_not_leave():
