@@ -257,9 +257,8 @@ class Log:
         segment = LogSegment(self.directory, end_offset)
         jitter = self._resources.rng.random()
         self._appender = SegmentAppender(segment, self._resources.writer, created_ms=now_ms, jitter=jitter)
-        self._segments.append(
-            segment
-        )  # last: threads look for files of what is in memory only once the appender has it
+        # Last: threads that go through the segments find its indexes in memory; the files come with the first append.
+        self._segments.append(segment)
         self._syncing_offset, self.last_flush_ms = end_offset, now_ms
 
     def _on_let_go(self, errno: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,8 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import LogIo
 from ottla.runtime.disk import OsDisk, StrPath
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_segment import LogSegment
+from ottla.storage.segment_appender import SegmentAppender
 from tests.unit.storage.data_directory import (
     NOW_MS,
     ORDERS,
@@ -272,3 +275,20 @@ async def test_a_new_log_takes_nothing_from_a_directory_that_could_not_be_rename
         found = directory.manager.log(ORDERS)
         assert found is not None
         assert (found.topic_id, found.log_end_offset) == (OTHER_ID, 1)
+
+
+async def test_retention_in_its_thread_never_sees_a_segment_before_it_can_be_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    looks: list[int] = []
+    async with opened(tmp_path) as directory:
+        log = await directory.log(SMALL)
+
+        def made_while_a_thread_looks(segment: LogSegment, *more: Any, **named: Any) -> SegmentAppender:
+            log.prepare_expiry()
+            looks.append(segment.base_offset)
+            return SegmentAppender(segment, *more, **named)
+
+        monkeypatch.setattr("ottla.storage.log.SegmentAppender", made_while_a_thread_looks)
+        await directory.append_all(log, old_batches())
+    assert looks == [2, 4]
