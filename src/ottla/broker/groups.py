@@ -78,11 +78,11 @@ class GroupService:
         if self._may(principal, Operation.DELETE, group_id, waiter, DeleteGroupAnswer):
             self._coordinator.delete(group_id, waiter)
 
-    def list_groups(
+    async def list_groups(
         self, principal: Principal, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[GroupListing]:
         """The groups this broker coordinates, of those the principal may see. Raises ApiError while some are loaded."""
-        groups = self._coordinator.list_groups(states, types)
+        groups = await self._coordinator.list_groups(states, types)
         allows = self._authorizer.allows
         if allows(principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             return groups

@@ -40,6 +40,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.replication.partition import Partition
+from ottla.runtime.turns import in_turns
 
 R = TypeVar("R")
 
@@ -179,19 +180,18 @@ class GroupCoordinator:
         """DeleteGroups of one group; answers with a DeleteGroupAnswer."""
         self._submit(group_id, GroupShard.handle_delete, group_id, waiter, DeleteGroupAnswer)
 
-    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """The groups this broker coordinates, as they are now.
+    async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """The groups this broker coordinates now, looked at some in a turn of the loop.
 
         Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while some are still being read: the list would lack them.
         """
         if self.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups are still being loaded")
-        return [
-            inspection.listing(group)
-            for shard in self._runtime.active_shards()
-            for group in shard.groups()
-            if inspection.matches(group, states, types)
-        ]
+        groups = [group for shard in self._runtime.active_shards() for group in shard.groups()]
+        listed: list[GroupListing] = []
+        async for some in in_turns(groups):
+            listed += (inspection.listing(group) for group in some if inspection.matches(group, states, types))
+        return listed
 
     def _topic_id(self, name: str) -> UUID | None:
         topic = self._image.topic(name)

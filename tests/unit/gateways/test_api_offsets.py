@@ -13,6 +13,7 @@ from ottla.gateways.kafka.api_16_list_groups import API as LIST_GROUPS
 from ottla.gateways.kafka.api_42_delete_groups import API as DELETE_GROUPS
 from ottla.gateways.kafka.api_47_offset_delete import API as OFFSET_DELETE
 from ottla.model.error_code import ErrorCode
+from ottla.native import build_batch
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
@@ -32,6 +33,8 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from ottla.replication.partition import ACKS_ALL
+from ottla.storage.append_origin import AppendOrigin
 from tests.unit.gateways.group_door import GroupDoor
 from tests.unit.gateways.test_api_groups import become_member
 
@@ -220,6 +223,9 @@ async def test_groups_are_listed_in_any_version(door: GroupDoor, version: int):
 async def test_a_list_that_would_be_incomplete_is_refused(tmp_path: Path):
     door = GroupDoor(tmp_path)
     await door.open()
+    door.partition.holds_back = True
+    waits_for_commit = build_batch([(0, b"\0\x63", b"of no kind that is known", ())])
+    door.partition.append(waits_for_commit, acks=ACKS_ALL, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR)
     door.coordinator.elected(door.partition)
     assert (await door.ask(LIST_GROUPS, ListGroupsRequest())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await door.close()

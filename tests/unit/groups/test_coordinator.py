@@ -32,8 +32,10 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.turns import ITEMS_PER_TURN
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import environment, until
+from tests.unit.gateways.turns_of_the_loop import TurnsOfTheLoop
 from tests.unit.metadata.images import image_of, topic_record
 
 PARTITION = TopicPartition("flights", 0)
@@ -174,7 +176,7 @@ async def test_before_the_election_and_while_loading_clients_are_sent_away(harne
     harness.commit(7)
     harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
     with pytest.raises(ApiError, match="loaded"):
-        harness.groups.list_groups()
+        await harness.groups.list_groups()
     assert [answer.error for answer in harness.answers] == [
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_COORDINATOR,
@@ -328,13 +330,13 @@ async def test_groups_are_listed_by_state_and_type(harness: Harness):
     await harness.elect()
     harness.commit(1, "simple")
     harness.join(group_id="busy")
-    assert {group.group_id for group in harness.groups.list_groups()} == {"simple", "busy"}
-    assert [group.group_id for group in harness.groups.list_groups(["empty"])] == ["simple"]
-    assert [group.group_id for group in harness.groups.list_groups([" PreparingRebalance "])] == ["busy"]
-    assert harness.groups.list_groups(["nonsense"]) == []
-    assert len(harness.groups.list_groups([], ["Classic"])) == 2
-    assert harness.groups.list_groups([], ["consumer"]) == []
-    (busy,) = harness.groups.list_groups(["PreparingRebalance"])
+    assert {group.group_id for group in await harness.groups.list_groups()} == {"simple", "busy"}
+    assert [group.group_id for group in await harness.groups.list_groups(["empty"])] == ["simple"]
+    assert [group.group_id for group in await harness.groups.list_groups([" PreparingRebalance "])] == ["busy"]
+    assert await harness.groups.list_groups(["nonsense"]) == []
+    assert len(await harness.groups.list_groups([], ["Classic"])) == 2
+    assert await harness.groups.list_groups([], ["consumer"]) == []
+    (busy,) = await harness.groups.list_groups(["PreparingRebalance"])
     assert (busy.protocol_type, busy.state, busy.group_type) == ("consumer", "PreparingRebalance", "classic")
 
 
@@ -399,3 +401,13 @@ async def test_whoever_waits_is_told_when_the_broker_stops(harness: Harness):
     harness.join()
     harness.groups.close()
     assert [answer.error for answer in harness.answers] == [ErrorCode.NOT_COORDINATOR]
+
+
+async def test_others_get_on_while_many_groups_are_listed(harness: Harness):
+    await harness.elect()
+    for number in range(5 * ITEMS_PER_TURN):
+        harness.commit(1, f"g{number}")
+    async with TurnsOfTheLoop() as turns:
+        listed = await harness.groups.list_groups()
+    assert len(listed) == 5 * ITEMS_PER_TURN
+    assert turns.count >= 4
