@@ -69,6 +69,11 @@ COMPATIBILITY_TAIL = """
   of a topic without a word, refuses a read-only one with INVALID_REQUEST, and stops at the first.
 - **DeleteRecords is on disk when it is answered**; Kafka notes the log start once a minute. ListOffsets never answers
   an offset below the log start; Kafka does for the greatest timestamp (-3).
+- **ListOffsets of the end or of a time** waits for a sync that is on its way, a second at most: nothing is shown that a
+  power cut may take, and what was acknowledged with acks=0 or acks=1 just before is found. Kafka shows it unsynced.
+- **An error of a partition in a fetch session** is a reason to answer when it is news, and told with each later answer.
+  Kafka answers at once each time, but for unknown topics beside known ones. A fetch that has found records does not
+  wait for `fetch.min.bytes` when others are there that do not fit its limits; Kafka waits.
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
 - **ElectLeaders of all partitions** leaves out topics of which nothing is to be said; Kafka lists them empty.

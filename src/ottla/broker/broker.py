@@ -9,8 +9,10 @@ from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
@@ -18,7 +20,6 @@ from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
-from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -36,9 +37,8 @@ class Broker(Struct, frozen=True):
     """Says who may do what; the services ask it."""
     replicas: ReplicaManager
     produce: ProduceService
-    fetch_purgatory: Purgatory
-    fetch_max_bytes: int
-    """The largest answer to a fetch, whatever the reader allows (`fetch.max.bytes`)."""
+    fetches: FetchService
+    offsets: OffsetService
     topics: TopicService
     configs: ConfigService
     groups: GroupService

@@ -5,15 +5,22 @@ its partitions that is news to the reader, or `max_wait_ms` have passed. Until t
 under each of its partitions, and is told when the high watermark of one of them moves: it then looks at that one.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+from uuid import UUID
 
 from msgspec import Struct
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
+from ottla.broker.quota import UNLIMITED, Quota
 from ottla.broker.readable_bytes import ReadableBytes
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.records.compression import CompressionType
 from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
 from ottla.storage.log_segment import LookUp
@@ -177,10 +184,13 @@ def _still_readable(target: FetchTarget) -> bool:
     )
 
 
-OnFetched = Callable[[list[PartitionRead]], None]
+class OnFetched(Protocol):
+    """Told what each target gave, and for how long the reader is to be quiet."""
+
+    def __call__(self, reads: list[PartitionRead], /, throttle_ms: int = 0) -> None: ...
 
 
-def _answered(reads: list[PartitionRead]) -> None:
+def _answered(reads: list[PartitionRead], throttle_ms: int = 0) -> None:
     raise AssertionError("a fetch is answered once")
 
 
@@ -204,7 +214,7 @@ class DelayedFetch(DelayedOperation):
         super().__init__()
         self._targets = targets
         self._limits = limits
-        self._on_fetched = on_fetched
+        self._on_fetched: OnFetched = on_fetched
         self._positions: dict[Hashable, int] = {
             target.partition.topic_partition: position
             for position, target in enumerate(targets)
@@ -257,6 +267,83 @@ class DelayedFetch(DelayedOperation):
         """Time is up: `on_complete` answers with whatever is there."""
 
 
+class FetchService:
+    """Finds what is read, asks whether the reader may, and reads now or when there is enough.
+
+    Belongs to the event loop; its methods never block.
+    """
+
+    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_quota", "_replicas")
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        purgatory: Purgatory,
+        max_bytes: int,
+        authorizer: Authorizer = ALLOW_ALL,
+        quota: Quota = UNLIMITED,
+    ) -> None:
+        """`max_bytes` is the largest answer, whatever the reader allows (`fetch.max.bytes`)."""
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._max_bytes = max_bytes
+        self._authorizer = authorizer
+        self._quota = quota
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a target is to be looked up for every fetch: what its reader may read can change."""
+        return self._authorizer is not ALLOW_ALL
+
+    def limits(
+        self, max_bytes: int, min_bytes: int, max_wait_ms: int, *, read_committed: bool, knows_zstd: bool
+    ) -> FetchLimits:
+        """What the reader asks for, within what he can get."""
+        max_bytes = max(0, min(max_bytes, self._max_bytes))
+        return FetchLimits(max_bytes, max(0, min(min_bytes, max_bytes)), max_wait_ms, read_committed, knows_zstd)
+
+    def look_up(self, principal: Principal, topic: str | UUID, index: int, target: FetchTarget) -> None:
+        """Set where `target` is read, in a partition of a topic that is named or given by its id, or why not.
+
+        TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID.
+        """
+        try:
+            if isinstance(topic, str):
+                if self.has_rules:
+                    require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, topic)
+                target.partition = self._replicas.get(topic, index)
+            else:
+                partition = self._replicas.get_by_id(topic, index)
+                if self.has_rules:
+                    name = partition.topic_partition.topic
+                    require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, name)
+                target.partition = partition
+        except ApiError as error:
+            target.error = error.code
+
+    def fetch(
+        self, principal: Principal, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
+    ) -> DelayedOperation | None:
+        """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once.
+
+        Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
+        """
+        if self._quota is not UNLIMITED:
+            on_fetched = partial(self._charge, principal, on_fetched)
+        reads, is_enough = _read_all(targets, limits)
+        if limits.max_wait_ms <= 0 or not targets or is_enough:
+            on_fetched(reads)
+            return None
+        operation = DelayedFetch(targets, limits, reads, on_fetched)
+        del reads
+        is_answered = self._purgatory.watch(operation, operation.keys, limits.max_wait_ms)
+        return None if is_answered else operation
+
+    def _charge(self, principal: Principal, on_fetched: OnFetched, reads: list[PartitionRead]) -> None:
+        size = sum(read.total_bytes for read in reads)
+        on_fetched(reads, throttle_ms=self._quota.charge(principal, size))
+
+
 def look_ups_of(targets: Sequence[FetchTarget]) -> list[LookUp]:
     """What would wait for the disk if `targets` were read now, to be done in a thread before (`do_all`)."""
     found = []
@@ -273,20 +360,3 @@ def do_all(look_ups: Iterable[LookUp]) -> None:
     """Wait for the disk. BLOCKING."""
     for look_up in look_ups:
         look_up()
-
-
-def fetch(
-    purgatory: Purgatory, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
-) -> DelayedOperation | None:
-    """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once.
-
-    Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
-    """
-    reads, is_enough = _read_all(targets, limits)
-    if limits.max_wait_ms <= 0 or not targets or is_enough:
-        on_fetched(reads)
-        return None
-    operation = DelayedFetch(targets, limits, reads, on_fetched)
-    del reads
-    is_answered = purgatory.watch(operation, operation.keys, limits.max_wait_ms)
-    return None if is_answered else operation

@@ -8,9 +8,12 @@ followers may be as slow as they like.
 
 from typing import Final
 
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.replication.partition import NO_EPOCH, Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
 from ottla.runtime.timer import Timer
 from ottla.storage.timestamp_lookup import FoundTimestamp
@@ -30,23 +33,64 @@ NOTHING: Final[FoundTimestamp] = (-1, -1, -1)
 """No record is that late."""
 
 
+class OffsetService:
+    """Belongs to the event loop."""
+
+    __slots__ = ("_authorizer", "_clock", "_replicas", "_timer")
+
+    def __init__(
+        self, replicas: ReplicaManager, clock: Clock, timer: Timer, authorizer: Authorizer = ALLOW_ALL
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._timer = timer
+        self._authorizer = authorizer
+
+    def lookup(self, principal: Principal, *, read_committed: bool) -> "OffsetLookup":
+        """For the look-ups of one request."""
+        return OffsetLookup(self, principal, self._clock, self._timer, read_committed=read_committed)
+
+    def epoch_end_offset(
+        self, principal: Principal, topic: str, index: int, current_leader_epoch: int, epoch: int
+    ) -> tuple[int, int]:
+        """`Partition.epoch_end_offset` (KIP-320). Raises ApiError as `find` does."""
+        return self.find(principal, topic, index, current_leader_epoch).epoch_end_offset(epoch)
+
+    def find(self, principal: Principal, topic: str, index: int, current_leader_epoch: int) -> Partition:
+        """A partition whose offsets the principal may know.
+
+        Raises ApiError TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+        FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+        """
+        if self._authorizer is not ALLOW_ALL:
+            require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        partition = self._replicas.get(topic, index)
+        partition.require_leader_epoch(current_leader_epoch)
+        return partition
+
+
 class OffsetLookup:
-    """The look-ups of one request. Belongs to the event loop."""
+    """The look-ups of one request, which wait for disks no longer than one. Belongs to the event loop."""
 
-    __slots__ = ("_clock", "_deadline_ms", "_read_committed", "_timer")
+    __slots__ = ("_clock", "_deadline_ms", "_principal", "_read_committed", "_service", "_timer")
 
-    def __init__(self, clock: Clock, timer: Timer, *, read_committed: bool) -> None:
+    def __init__(
+        self, service: OffsetService, principal: Principal, clock: Clock, timer: Timer, *, read_committed: bool
+    ) -> None:
+        self._service = service
+        self._principal = principal
         self._clock = clock
         self._timer = timer
         self._read_committed = read_committed
         self._deadline_ms: int | None = None
 
-    async def find(self, partition: Partition, timestamp: int) -> FoundTimestamp:
-        """Timestamp, offset and leader epoch of an end of the partition, or of the first record at or after a time.
+    async def find(self, topic: str, index: int, current_leader_epoch: int, timestamp: int) -> FoundTimestamp:
+        """Timestamp, offset and leader epoch of an end of a partition, or of the first record at or after a time.
 
         Raises ApiError UNSUPPORTED_VERSION for a special timestamp that nobody knows, NOT_LEADER_OR_FOLLOWER when the
-        partition goes meanwhile, and what the log raises.
+        partition goes meanwhile, and what `OffsetService.find` and the log raise.
         """
+        partition = self._service.find(self._principal, topic, index, current_leader_epoch)
         log = partition.log
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return -1, log.log_start_offset, partition.epoch_of_offset(log.log_start_offset)

@@ -13,8 +13,10 @@ from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
@@ -110,8 +112,10 @@ class Server:
             authorizer=authorizer,
             replicas=self._replicas,
             produce=ProduceService(self._replicas, Deadlines(doors.clock, doors.timer), authorizer),
-            fetch_purgatory=self._fetch_purgatory,
-            fetch_max_bytes=settings.integer("fetch.max.bytes"),
+            fetches=FetchService(
+                self._replicas, self._fetch_purgatory, settings.integer("fetch.max.bytes"), authorizer
+            ),
+            offsets=OffsetService(self._replicas, doors.clock, doors.timer, authorizer),
             topics=topics,
             configs=self._configs,
             groups=GroupService(self._groups, authorizer, doors.rng),

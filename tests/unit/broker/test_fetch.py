@@ -1,14 +1,18 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ottla.broker.fetch import FetchLimits, FetchTarget, PartitionRead, fetch, read_partitions
+from ottla.broker.access import Operation, ResourceType
+from ottla.broker.fetch import FetchLimits, FetchService, FetchTarget, PartitionRead, read_partitions
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS, Principal
 from ottla.native import build_batch
 from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.runtime.timer import ManualTimer
 from ottla.storage.log_config import LogConfig
@@ -40,13 +44,20 @@ def limits(max_bytes: int = 1 << 20, min_bytes: int = 1, max_wait_ms: int = 500)
 class Fetching:
     """A purgatory that fetches wait in, and the answers so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, **rules: Any) -> None:
         self.timer = ManualTimer()
         self.purgatory = Purgatory(self.timer)
+        self.replicas = ReplicaManager()
+        self.service = FetchService(self.replicas, self.purgatory, 1 << 20, **rules)
         self.answers: list[list[PartitionRead]] = []
+        self.throttled_ms: list[int] = []
 
     def fetch(self, targets: list[FetchTarget], limits: FetchLimits) -> None:
-        fetch(self.purgatory, targets, limits, self.answers.append)
+        self.service.fetch(ANONYMOUS, targets, limits, self.on_fetched)
+
+    def on_fetched(self, reads: list[PartitionRead], throttle_ms: int = 0) -> None:
+        self.answers.append(reads)
+        self.throttled_ms.append(throttle_ms)
 
     def moved(self, partition: Partition) -> None:
         self.purgatory.check_and_complete(partition.topic_partition)
@@ -438,3 +449,45 @@ async def test_a_fetch_is_answered_when_and_as_one_that_reads_everything_at_each
         await fetches.add()
     waited = [await fetches.run_one() for _ in range(60)]
     assert sum(waited) > 15
+
+
+class NoReader:
+    """Nobody may read `t`; notes who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def allows(
+        self, principal: Principal, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        self.asked.append(f"{principal} {operation.name} {resource_type.name} {resource_name}")
+        return False
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_who_may_not_read_is_refused_by_name_and_by_id(new_partition: New, by_id: bool) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    rules = NoReader()
+    fetching = Fetching(authorizer=rules)
+    fetching.replicas.add(partition)
+    wanted = FetchTarget(None, 0, 100)
+    fetching.service.look_up(ANONYMOUS, partition.topic_id if by_id else "t", 0, wanted)
+    assert (wanted.partition, wanted.error) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert (rules.asked, fetching.service.has_rules) == (["User:ANONYMOUS READ TOPIC t"], True)
+
+
+class BytesPerMs:
+    """A quota of a byte a millisecond."""
+
+    def charge(self, principal: Principal, size_bytes: int) -> int:
+        assert principal == ANONYMOUS
+        return size_bytes
+
+
+async def test_who_reads_more_than_his_quota_gets_it_and_is_told_for_how_long_to_be_quiet(new_partition: New) -> None:
+    fetching = Fetching(quota=BytesPerMs())
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
+    fetching.fetch([target(partition)], limits())
+    size = await append(partition, batch())
+    fetching.fetch([target(partition)], limits())
+    assert fetching.throttled_ms == [size, size]

@@ -12,12 +12,14 @@ from ottla.broker.offsets import (
     MAX_TIMESTAMP,
     NOTHING,
     SYNC_WAIT_MS_MAX,
-    OffsetLookup,
+    OffsetService,
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
 from ottla.native import build_batch
-from ottla.replication.partition import ACKS_LEADER, ACKS_NONE, Partition
+from ottla.replication.partition import ACKS_LEADER, ACKS_NONE, NO_EPOCH, Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.timer import ManualTimer
 
 New = Callable[..., object]
@@ -29,8 +31,22 @@ def timer() -> ManualTimer:
     return ManualTimer()
 
 
-def lookup(timer: ManualTimer, *, read_committed: bool = False) -> OffsetLookup:
-    return OffsetLookup(timer.clock, timer, read_committed=read_committed)
+class Lookup:
+    """The look-ups of one request among some partitions."""
+
+    def __init__(self, timer: ManualTimer, read_committed: bool) -> None:
+        self._replicas = ReplicaManager()
+        self._lookup = OffsetService(self._replicas, timer.clock, timer).lookup(
+            ANONYMOUS, read_committed=read_committed
+        )
+
+    async def find(self, partition: Partition, timestamp: int) -> tuple[int, int, int]:
+        self._replicas.add(partition)
+        return await self._lookup.find(*partition.topic_partition, NO_EPOCH, timestamp)
+
+
+def lookup(timer: ManualTimer, *, read_committed: bool = False) -> Lookup:
+    return Lookup(timer, read_committed)
 
 
 def append(partition: Partition, acks: int = ACKS_LEADER) -> None:

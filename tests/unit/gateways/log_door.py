@@ -9,7 +9,9 @@ from typing import Any
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
+from ottla.broker.fetch import FetchService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.offsets import OffsetService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
@@ -57,7 +59,8 @@ class LogDoor:
         self.log_directories = LogDirectoryService(self.logs)
         self.active_producers = ActiveProducers(self.replicas, ALLOW_ALL)
         self.fetch_purgatory = Purgatory(self.timer)
-        self.fetch_max_bytes = 1 << 20
+        self.fetches = FetchService(self.replicas, self.fetch_purgatory, 1 << 20)
+        self.offsets = OffsetService(self.replicas, self.clock, self.timer)
         self.fetch_sessions = FetchSessionCache(self.clock, self.rng, slots_max=0, eviction_ms=1_000)
         return self
 

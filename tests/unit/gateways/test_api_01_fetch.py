@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 
+from ottla.broker.fetch import FetchService
 from ottla.gateways.kafka.api_01_fetch import API as FETCH
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
@@ -126,7 +127,7 @@ async def test_a_fetch_that_fails_after_it_waited_closes_its_connection(log_door
     def broken(*_arguments: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr("ottla.gateways.kafka.api_01_fetch.fetch", broken)
+    monkeypatch.setattr(FetchService, "fetch", broken)
     log_door.begin_fetch(FETCH, plain_fetch(0), ANY_VERSION, [])
     slow_disk.set()
     await until_nothing_is_looked_up(log_door)

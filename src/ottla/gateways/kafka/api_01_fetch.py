@@ -5,20 +5,12 @@ diverging epoch (KIP-595); 13 topic ids (KIP-516); 15 replica state (KIP-903); 1
 directory (KIP-853); 18 high watermark of the replica (KIP-1166).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from ottla.broker.fetch import (
-    FetchLimits,
-    FetchTarget,
-    OnFetched,
-    PartitionRead,
-    do_all,
-    fetch,
-    look_ups_of,
-)
+from ottla.broker.fetch import FetchService, FetchTarget, PartitionRead, do_all, look_ups_of
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.current_leaders import CurrentLeaders
@@ -72,24 +64,28 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
-    max_bytes = max(0, min(request.max_bytes, ctx.broker.fetch_max_bytes))
-    limits = FetchLimits(
-        max_bytes=max_bytes,
-        min_bytes=max(0, min(request.min_bytes, max_bytes)),
-        max_wait_ms=request.max_wait_ms if len(ctx.kafka_connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
+    fetches, waiting_fetches = ctx.broker.fetches, ctx.kafka_connection.waiting_fetches
+    limits = fetches.limits(
+        request.max_bytes,
+        request.min_bytes,
+        request.max_wait_ms if len(waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
         knows_zstd=ctx.api_version >= ZSTD_VERSION,
     )
-    targets = _targets(ctx, partitions)
-    if session is None and any(target.partition is not None for target in targets):
-        for target in targets:
-            # Of what is not there the reader hears together with the rest, as from Kafka.
-            if target.partition is None:
-                target.known_error = target.error
+    targets = _targets(ctx, fetches, partitions, has_session=session is not None)
+    waiting: DelayedOperation | None = None
 
-    def respond(reads: list[PartitionRead]) -> None:
+    def read() -> None:
+        nonlocal waiting
+        waiting = fetches.fetch(ctx.principal, targets, limits, respond)
+        if waiting is not None:
+            waiting_fetches.add(waiting)
+
+    def respond(reads: list[PartitionRead], throttle_ms: int = 0) -> None:
+        if waiting is not None:
+            waiting_fetches.discard(waiting)
         try:
-            ctx.respond_parts(_response(ctx, session, partitions, reads, incremental=incremental))
+            ctx.respond_parts(_response(ctx, session, partitions, reads, throttle_ms, incremental=incremental))
         except Exception as error:
             ctx.fail(error)
 
@@ -97,34 +93,20 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     look_ups = look_ups_of(targets)
     if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
-        ctx.go_on(_read_after(ctx, look_ups, targets, limits, respond))
+        ctx.go_on(_read_after(ctx, look_ups, len(targets), read))
     else:
-        _read(ctx, targets, limits, respond)
+        read()
     return None
 
 
-async def _read_after(
-    ctx: RequestContext, look_ups: Sequence[LookUp], targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched
-) -> None:
+async def _read_after(ctx: RequestContext, look_ups: Sequence[LookUp], count: int, read: Callable[[], None]) -> None:
+    """Wait for the disk, then read `count` targets."""
     try:
         await ctx.broker.tasks.in_thread(do_all, look_ups)
         if not ctx.connection.is_closed:
-            _read(ctx, targets, limits, respond)
+            read()
     finally:
-        ctx.kafka_connection.gateway.looked_up_count -= len(targets)
-
-
-def _read(ctx: RequestContext, targets: list[FetchTarget], limits: FetchLimits, respond: OnFetched) -> None:
-    waiting: DelayedOperation | None = None
-
-    def on_fetched(reads: list[PartitionRead]) -> None:
-        if waiting is not None:
-            ctx.kafka_connection.waiting_fetches.discard(waiting)
-        respond(reads)
-
-    waiting = fetch(ctx.broker.fetch_purgatory, targets, limits, on_fetched)
-    if waiting is not None:
-        ctx.kafka_connection.waiting_fetches.add(waiting)
+        ctx.kafka_connection.gateway.looked_up_count -= count
 
 
 def _partitions(
@@ -162,37 +144,40 @@ def _forgotten(request: FetchRequest) -> Iterator[PartitionKey]:
             yield topic.topic, topic.topic_id, index
 
 
-def _targets(ctx: RequestContext, partitions: Sequence[tuple[PartitionKey, SessionPartition]]) -> list[FetchTarget]:
+def _targets(
+    ctx: RequestContext,
+    fetches: FetchService,
+    partitions: Sequence[tuple[PartitionKey, SessionPartition]],
+    *,
+    has_session: bool,
+) -> list[FetchTarget]:
     """Where each partition is read; a session remembers it as long as this broker leads the partition."""
     targets = []
+    missing = []
+    always, by_id = fetches.has_rules, ctx.api_version >= TOPIC_ID_VERSION
     for key, partition in partitions:
         target = partition.target
-        if target is None or target.partition is None or not target.partition.is_leader:
-            target = partition.target = _look_up(ctx, key, partition)
+        if target is None or always or target.partition is None or not target.partition.is_leader:
+            topic, topic_id, index = key
+            request = partition.request
+            target = partition.target = FetchTarget(
+                None,
+                request.fetch_offset,
+                max(0, request.partition_max_bytes),
+                request.current_leader_epoch,
+                request.last_fetched_epoch,
+                known_error=partition.told_error,
+            )
             partition.told_version = -1
+            fetches.look_up(ctx.principal, topic_id if by_id else topic, index, target)
+            if target.partition is None:
+                missing.append(target)
         targets.append(target)
+    if missing and not has_session and len(missing) < len(targets):
+        # Of what is not there the reader hears together with the rest, as from Kafka.
+        for target in missing:
+            target.known_error = target.error
     return targets
-
-
-def _look_up(ctx: RequestContext, key: PartitionKey, partition: SessionPartition) -> FetchTarget:
-    topic, topic_id, index = key
-    request = partition.request
-    replicas = ctx.broker.replicas
-    target = FetchTarget(
-        None,
-        request.fetch_offset,
-        max(0, request.partition_max_bytes),
-        request.current_leader_epoch,
-        request.last_fetched_epoch,
-        known_error=partition.told_error,
-    )
-    try:
-        target.partition = (
-            replicas.get_by_id(topic_id, index) if ctx.api_version >= TOPIC_ID_VERSION else replicas.get(topic, index)
-        )
-    except ApiError as error:
-        target.error = error.code
-    return target
 
 
 def _response(
@@ -200,11 +185,12 @@ def _response(
     session: FetchSession | None,
     partitions: Sequence[tuple[PartitionKey, SessionPartition]],
     reads: Sequence[PartitionRead],
+    throttle_ms: int = 0,
     *,
     incremental: bool,
 ) -> FetchResponse:
     data: list[tuple[tuple[str, UUID], PartitionData]] = []
-    leaders = CurrentLeaders(ctx, ApiKey.FETCH)
+    leaders: CurrentLeaders | None = None
     for (key, partition), read in zip(partitions, reads, strict=True):
         if incremental and read.version == partition.told_version >= 0 and not read.total_bytes:
             continue
@@ -212,7 +198,19 @@ def _response(
             continue
         if session is not None and read.total_bytes and key in session.partitions:
             session.served(key)
-        data.append((key[:2], _partition_data(ctx, key, read, leaders)))
+        if read.error is ErrorCode.NONE and read.diverging_epoch is None:
+            found = PartitionData(
+                partition_index=key[2],
+                high_watermark=read.high_watermark,
+                last_stable_offset=read.last_stable_offset,
+                log_start_offset=read.log_start_offset,
+                aborted_transactions=None,
+                records=read.records if read.records is not None else b"",
+            )
+        else:
+            leaders = leaders or CurrentLeaders(ctx, ApiKey.FETCH)
+            found = _nothing_to_read(ctx, key, read, leaders)
+        data.append((key[:2], found))
     responses = tuple(
         FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=tuple(part for _, part in group))
         for (topic, topic_id), group in groupby(data, key=lambda item: item[0])
@@ -220,24 +218,17 @@ def _response(
     return FetchResponse(
         session_id=session.session_id if session is not None else NO_SESSION,
         responses=responses,
-        node_endpoints=leaders.endpoints(NodeEndpoint),
+        throttle_time_ms=throttle_ms,
+        node_endpoints=() if leaders is None else leaders.endpoints(NodeEndpoint),
     )
 
 
-def _partition_data(
+def _nothing_to_read(
     ctx: RequestContext, key: PartitionKey, read: PartitionRead, leaders: CurrentLeaders
 ) -> PartitionData:
+    """A partition that has an error, or a log that parts from the reader's."""
     topic, topic_id, index = key
     diverging = read.diverging_epoch
-    if read.error is ErrorCode.NONE and diverging is None:
-        return PartitionData(
-            partition_index=index,
-            high_watermark=read.high_watermark,
-            last_stable_offset=read.last_stable_offset,
-            log_start_offset=read.log_start_offset,
-            aborted_transactions=None,
-            records=read.records if read.records is not None else b"",
-        )
     error = read.error
     if error is ErrorCode.KAFKA_STORAGE_ERROR and ctx.api_version < STORAGE_ERROR_VERSION:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -38,8 +38,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
     """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer."""
     topics = []
     pace = Pace()
-    broker = ctx.broker
-    lookup = OffsetLookup(broker.clock, broker.timer, read_committed=request.isolation_level == READ_COMMITTED)
+    lookup = ctx.broker.offsets.lookup(ctx.principal, read_committed=request.isolation_level == READ_COMMITTED)
     occurrences = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
         partitions = []
@@ -63,13 +62,13 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
 async def _look_up(
     ctx: RequestContext, request: ListOffsetsRequest, lookup: OffsetLookup, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    partition = ctx.broker.replicas.get(topic, wanted.partition_index)
-    partition.require_leader_epoch(wanted.current_leader_epoch)
     if wanted.timestamp < 0 and ctx.api_version < _MIN_VERSION_OF.get(wanted.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
-    timestamp, offset, epoch = await lookup.find(partition, wanted.timestamp)
+    timestamp, offset, epoch = await lookup.find(
+        topic, wanted.partition_index, wanted.current_leader_epoch, wanted.timestamp
+    )
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=timestamp,

@@ -32,11 +32,11 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
 
 def _end_offset(ctx: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = ctx.broker.replicas.get(topic, wanted.partition)
-        partition.require_leader_epoch(wanted.current_leader_epoch)
+        epoch, end_offset = ctx.broker.offsets.epoch_end_offset(
+            ctx.principal, topic, wanted.partition, wanted.current_leader_epoch, wanted.leader_epoch
+        )
     except ApiError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)
-    epoch, end_offset = partition.epoch_end_offset(wanted.leader_epoch)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
