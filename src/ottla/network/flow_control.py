@@ -8,7 +8,7 @@ Decisions only: whoever moves the bytes asks, with the numbers it has counted.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.network.config import NetworkConfig
 
@@ -38,30 +38,22 @@ class Debtor(Protocol):
 D = TypeVar("D", bound=Debtor)
 
 
-class FlowControl(NamedTuple):
-    """The limits of a listener's connections, and what follows from them."""
+class FlowControl:
+    """The limits of a listener's connections, and what follows from them. Never changes."""
 
-    in_flight_max: int
-    """Unanswered requests of a connection."""
-    out_bytes_max: int
-    """Bytes of answers in memory that a connection has not taken."""
-    out_bytes_min: int
-    """What each may have of them, whatever the others have."""
-    out_bytes_total_max: int
-    """Bytes of answers in memory that all connections together have not taken, before each may have less."""
-    out_bytes_hard_max: int
-    """With more bytes than this over all, those who have not read for the longest time are closed."""
+    __slots__ = ("in_flight_max", "out_bytes_hard_max", "out_bytes_max", "out_bytes_min", "out_bytes_total_max")
 
-    @classmethod
-    def of(cls, config: NetworkConfig) -> "FlowControl":
-        """As a listener's configuration says."""
-        return cls(
-            in_flight_max=config.in_flight_requests_max,
-            out_bytes_max=config.out_bytes_max,
-            out_bytes_min=config.out_bytes_max // _UNDER_PRESSURE,
-            out_bytes_total_max=config.out_bytes_total_max,
-            out_bytes_hard_max=config.out_bytes_hard_max,
-        )
+    def __init__(self, config: NetworkConfig) -> None:
+        self.in_flight_max = config.in_flight_requests_max
+        """Unanswered requests of a connection."""
+        self.out_bytes_max = config.out_bytes_max
+        """Bytes of answers in memory that a connection has not taken."""
+        self.out_bytes_min = config.out_bytes_max // _UNDER_PRESSURE
+        """What each may have of them, whatever the others have."""
+        self.out_bytes_total_max = config.out_bytes_total_max
+        """Bytes of answers in memory that all connections together have not taken, before each may have less."""
+        self.out_bytes_hard_max = config.out_bytes_hard_max
+        """With more bytes than this over all, those who have not read for the longest time are closed."""
 
     def out_max(self, total_bytes: int) -> int:
         """What one connection may have pending when all together have `total_bytes`."""

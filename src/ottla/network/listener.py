@@ -124,7 +124,7 @@ class Listener:
             on_closed=self._on_closed,
             cork=self._cork,
             shed=self._shed,
-            flow=FlowControl.of(config),
+            flow=FlowControl(config),
             framing=self._framing,
             read_ahead=self._read_ahead,
         )

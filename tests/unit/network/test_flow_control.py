@@ -5,7 +5,7 @@ import pytest
 from ottla.network.config import NetworkConfig
 from ottla.network.flow_control import FlowControl
 
-FLOW = FlowControl.of(NetworkConfig(in_flight_requests_max=10, out_bytes_max=1_600, out_bytes_total_max=10_000))
+FLOW = FlowControl(NetworkConfig(in_flight_requests_max=10, out_bytes_max=1_600, out_bytes_total_max=10_000))
 
 
 class Holder(NamedTuple):
