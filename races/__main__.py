@@ -15,6 +15,10 @@ from races.round import RoundResult
 from races.run import run
 
 
+SHOWN_AT_ONCE = 5
+"""Violations of a round that are said before the run ends."""
+
+
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="For how long.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
@@ -39,6 +43,8 @@ def main(seconds: float, seed: int, json_path: Path | None, broker_path: str | N
         found = f"{len(result.violations)} violations: {', '.join(kinds)}" if kinds else "nothing wrong"
         answers = sum(result.operations.values())
         took_s = result.history.ended_at - result.begun_at
+        for violation in result.violations[:SHOWN_AT_ONCE]:
+            console.print(f"[red]    {violation}", highlight=False)
         console.print(f"round {result.number}, {result.kind.value}: {answers:,} answers in {took_s:.0f} s, {found}")
 
     report = asyncio.run(run(root, seconds, seed, on_round, broker_path))
