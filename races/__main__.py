@@ -14,7 +14,6 @@ from rich.console import Console
 from races.round import RoundResult
 from races.run import run
 
-
 SHOWN_AT_ONCE = 5
 """Violations of a round that are said before the run ends."""
 
