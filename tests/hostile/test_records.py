@@ -57,10 +57,10 @@ def payload_of(payload: bytes, **changes: int) -> bytes:
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 BAD_RECORDS = {
-    "message format 0": (header_of(magic=0), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    "message format 1": (header_of(magic=1), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    "message format 3": (header_of(magic=3), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    "message format -1": (header_of(magic=-1), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "message format 0": (header_of(magic=0), ErrorCode.INVALID_RECORD),
+    "message format 1": (header_of(magic=1), ErrorCode.INVALID_RECORD),
+    "message format 3": (header_of(magic=3), ErrorCode.INVALID_RECORD),
+    "message format -1": (header_of(magic=-1), ErrorCode.INVALID_RECORD),
     "a bad checksum": (header_of(crc=1), ErrorCode.CORRUPT_MESSAGE),
     "a changed byte": (GOOD[:-3] + b"?" + GOOD[-2:], ErrorCode.CORRUPT_MESSAGE),
     "a batch without its last byte": (GOOD[:-1], ErrorCode.CORRUPT_MESSAGE),

@@ -19,7 +19,7 @@ from ottla.native.errors import (
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX, DECOMPRESSED_RATIO_MAX
 
 _ERROR_OF_KERNEL: Final[tuple[tuple[type[KernelError], ErrorCode], ...]] = (
-    (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    (UnsupportedMagicError, ErrorCode.INVALID_RECORD),
     (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
