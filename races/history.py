@@ -66,6 +66,8 @@ class Append(Seen):
     first_number: int = 0
     count: int = 1
     acks: int = -1
+    is_retried: bool = False
+    """Whether its producer sends it again, for as long as it likes, until it knows what came of it."""
     offset: int = -1
     """Of the first record; -1 when not told."""
     log_start: int = -1

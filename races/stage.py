@@ -112,7 +112,9 @@ class Stage:
 
     def send(self, topic: str, partition: int, producer: str, number: int, acks: int = -1) -> Append:
         """A record is about to be given to a library."""
-        append = Append(topic, partition, self.now(), producer=producer, first_number=number, acks=acks)
+        append = Append(
+            topic, partition, self.now(), producer=producer, first_number=number, acks=acks, is_retried=True
+        )
         self.history.appends.append(append)
         return append
 

@@ -417,6 +417,17 @@ def test_what_was_sent_before_the_topic_was_there_has_no_order_to_keep():
     assert check(history) == []
 
 
+def test_a_producer_that_sends_again_has_no_order_to_keep_on_the_next_topic():
+    history = sound()
+    history.appends.insert(0, append(17, "b", 90, 1, -1, answered_at=inf))
+    history.appends[3].answered_at = inf
+    history.reads[1].records = placed(0, payloads("b", 1, 0, 2, 3))
+    assert {violation.kind for violation in check(history)} == {Kind.REORDERED}
+    for each in history.appends:
+        each.is_retried = True
+    assert check(history) == []
+
+
 def test_what_was_acknowledged_by_one_may_go_with_a_kill():
     history = sound()
     history.appends.append(append(50, "k", 5, 2, 5, topic="kept", acks=1))
