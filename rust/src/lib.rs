@@ -25,6 +25,7 @@ mod error;
 pub mod fuzzing;
 mod log_io;
 mod message;
+mod newest_records;
 mod partitioner;
 mod produced;
 mod record;
@@ -40,6 +41,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     batch_info::register(module)?;
     records::register(module)?;
     topic_rules::register(module)?;
+    newest_records::register(module)?;
     compaction::register(module)?;
     arrow_records::register(module)?;
     message::register(module)?;

@@ -8,7 +8,7 @@ from ottla.coordination.environment import Environment
 from ottla.coordination.shard import CoordinatorShard
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.native import decode_records, walk_batches
+from ottla.native import decode_newest, walk_batches
 from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
 
@@ -19,7 +19,9 @@ the file may have been brought from elsewhere.
 
 
 class LoadReport(Struct, frozen=True):
-    """What a load found: the offset it ended at, how many records it applied and how many it did not know."""
+    """What a load found: the offset it ended at, how many records there were, and how many of those that still hold it
+    did not know.
+    """
 
     end_offset: int
     record_count: int
@@ -49,7 +51,7 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
             await environment.timer.sleep(COMMIT_POLL_MS)
             continue
         chunk = await partition.read_bytes(offset, environment.limits.load_chunk_bytes)
-        next_offset, records = await environment.tasks.in_thread(_decode, shard, chunk, offset)
+        next_offset, records, count = await environment.tasks.in_thread(_decode, shard, chunk, offset)
         if next_offset <= offset:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}")
         async for some in in_turns(records):
@@ -58,20 +60,23 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
                     unknown_count += 1
                 else:
                     shard.replay(record)
-        record_count += len(records)
+        record_count += count
         offset = next_offset
     return LoadReport(offset, record_count, unknown_count)
 
 
-def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[Any | None]]:
-    """The offset after the whole batches in a chunk, and their records."""
+def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[Any | None], int]:
+    """The offset after the whole batches in a chunk, of their records the newest of each key, and how many there were.
+
+    The topic is compacted: what a record says is over when a newer one has its key. So most of a log that was not
+    compacted yet, a record for each commit, is passed over in the kernel.
+    """
     batches, consumed, error = walk_batches(chunk, check_crc=True)
     if error is not None:
         raise error
     if not batches:
-        return start_offset, []
-    decoded = decode_records(
+        return start_offset, [], 0
+    decoded, count = decode_newest(
         memoryview(chunk)[:consumed], max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset
     )
-    records = [shard.decode(key, value) for _, _, key, value, _ in decoded if key is not None]
-    return batches[-1].last_offset + 1, records
+    return batches[-1].last_offset + 1, [shard.decode(key, value) for _, key, value in decoded], count

@@ -25,6 +25,7 @@ __all__ = [
     "build_batch",
     "crc32c",
     "decode_arrow",
+    "decode_newest",
     "decode_records",
     "decode_response_header",
     "encode_arrow",
@@ -207,6 +208,15 @@ def decode_records(
     CRCs are checked; control batches are skipped unless wanted, and so is the part of a batch at the end. All
     compressed batches together may expand to `max_decompressed_bytes`: beyond it, DecompressionLimitError says by
     `position` how far `data` can be decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
+    """
+
+def decode_newest(
+    data: Buffer, *, max_decompressed_bytes: int, start_offset: int = 0
+) -> tuple[list[tuple[int, bytes, bytes | None]], int]:
+    """Of the records of `data` from `start_offset` on the newest of each key, each `(offset, key, value)`, by their
+    offsets; and how many records with a key there were.
+
+    What is part of a transaction stays beside the others, as it may come to nothing. Otherwise as `decode_records`.
     """
 
 # Compaction of logs.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
-from ottla.native import assign_offsets, build_batch, decode_records, validate_batches
+from ottla.native import assign_offsets, build_batch, decode_newest, decode_records, validate_batches
 from tests.unit.native.independent_codec import (
     CODECS,
     GZIP,
@@ -207,3 +207,42 @@ def test_timestamps_at_the_limits_survive() -> None:
     items: list[Record] = [(-(2**63), None, b"", []), (-1, None, b"", [])]
     assert decode_records(build_batch(items), max_decompressed_bytes=0) == rows(items)
     assert decode_records(build_batch([(2**63 - 1, None, b"", [])]), max_decompressed_bytes=0)[0][1] == 2**63 - 1
+
+
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.sampled_from(CODECS),
+            st.booleans(),
+            st.lists(
+                st.tuples(st.none() | st.sampled_from([b"", b"a", b"b"]), st.none() | st.binary(max_size=9)), min_size=1
+            ),
+        ),
+        max_size=8,
+    ),
+    start=st.integers(0, 12),
+)
+def test_the_newest_of_each_key_are_those_that_a_dict_would_keep(
+    batches: list[tuple[int, bool, list[tuple[bytes | None, bytes | None]]]], start: int
+) -> None:
+    data, offset = b"", 0
+    expected: dict[object, tuple[int, bytes, bytes | None]] = {}
+    count = 0
+    for codec, is_transactional, rows_ in batches:
+        producer_id, epoch, sequence = (1, 0, 0) if is_transactional else (-1, -1, -1)
+        data += build_batch(
+            [(0, key, value, []) for key, value in rows_],
+            codec=codec,
+            base_offset=offset,
+            is_transactional=is_transactional,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        for key, value in rows_:
+            if key is not None and offset >= start:
+                expected[offset if is_transactional else key] = (offset, key, value)
+                count += 1
+            offset += 1
+    found = decode_newest(data, max_decompressed_bytes=LIMIT, start_offset=start)
+    assert found == (sorted(expected.values()), count)
