@@ -330,7 +330,7 @@ class Connection:
                 metrics.requests += 1
                 buffer = reader.buffer
                 assert buffer is not None
-                handler.on_frame(frame, buffer, responses.open())
+                handler.on_frame(frame, buffer, ResponseSlot(responses))
                 in_flight, pending_bytes = len(responses.answers), output.memory_bytes + responses.held_bytes
                 if (
                     (in_flight >= in_flight_max or pending_bytes > out_bytes_min)  # or it cannot be full: no call

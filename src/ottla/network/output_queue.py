@@ -49,7 +49,7 @@ class OutputQueue:
         """Send these after all others; returns how many bytes of memory they take."""
         taken = 0
         for part in parts:
-            if isinstance(part, FileSlice):
+            if type(part) is FileSlice:
                 if part.size:
                     taken += SLICE_COST
                     self.parts.append(part)
@@ -80,7 +80,7 @@ class OutputQueue:
                 first = self.parts[0]
                 if len(self.parts) == 1 and first.__class__ is bytes:
                     self._send_only(transport, first)
-                elif isinstance(first, FileSlice) and first.size > GATHER_MAX_BYTES and transport.sends_files:
+                elif type(first) is FileSlice and first.size > GATHER_MAX_BYTES and transport.sends_files:
                     if not self._is_first_at_hand(first):
                         return
                     self._send_slice(transport, first)
@@ -104,7 +104,7 @@ class OutputQueue:
         buffers, goes_on = self._gather(GATHER_MAX_BYTES if transport.sends_files else None)
         if not buffers:
             first = self.parts[0]
-            assert isinstance(first, FileSlice)
+            assert type(first) is FileSlice
             self._start_read_ahead(first)
             return False
         flags = _SEND_MORE if goes_on else 0
@@ -119,7 +119,7 @@ class OutputQueue:
                 break
             sent -= size
             done += 1
-            self.memory_bytes -= SLICE_COST if isinstance(part, FileSlice) else size
+            self.memory_bytes -= SLICE_COST if type(part) is FileSlice else size
         del parts[:done]
         return True
 
@@ -132,7 +132,7 @@ class OutputQueue:
         buffers: list[Buffer] = []
         read_bytes = 0
         for part in self.parts:
-            if not isinstance(part, FileSlice):
+            if type(part) is not FileSlice:
                 buffers.append(part)
             elif slice_max is not None and part.size > slice_max:
                 return buffers, True
@@ -148,7 +148,7 @@ class OutputQueue:
         return buffers, False
 
     def _rest(self, part: Part, sent: int) -> Part:
-        if isinstance(part, FileSlice):
+        if type(part) is FileSlice:
             return replace(part, position=part.position + sent, size=part.size - sent)
         self.memory_bytes -= sent
         return memoryview(part)[sent:]

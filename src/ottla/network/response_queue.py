@@ -46,9 +46,12 @@ class ResponseSlot:
 
     __slots__ = ("_number", "_queue")
 
-    def __init__(self, queue: "ResponseQueue", number: int) -> None:
+    def __init__(self, queue: "ResponseQueue") -> None:
+        """The slot of the request that has just arrived."""
         self._queue: ResponseQueue | None = queue
-        self._number = number
+        self._number = queue.next
+        queue.next = self._number + 1
+        queue.answers.append(None)
 
     def __del__(self) -> None:
         if self._queue is not None:
@@ -81,13 +84,14 @@ class ResponseSlot:
 class ResponseQueue:
     """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("_next", "answers", "first", "held_bytes", "is_closed", "sender")
+    __slots__ = ("answers", "first", "held_bytes", "is_closed", "next", "sender")
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
         self.first = 0
         """The number of the first answer."""
-        self._next = 0  # the number of the next request
+        self.next = 0
+        """The number of the next request."""
         self.is_closed = False
         self.answers: list[Sequence[Part] | None] = []
         """One for each request whose response has not left; None where there is none yet."""
@@ -96,13 +100,6 @@ class ResponseQueue:
 
     def __len__(self) -> int:
         return len(self.answers)
-
-    def open(self) -> ResponseSlot:
-        """A slot for the request that has just arrived."""
-        self.answers.append(None)
-        number = self._next
-        self._next = number + 1
-        return ResponseSlot(self, number)
 
     def hold(self, parts: Sequence[Part]) -> None:
         """An answer has to wait for an earlier one."""
@@ -135,4 +132,4 @@ class ResponseQueue:
 
 
 def _held_bytes(parts: Sequence[Part]) -> int:
-    return sum(SLICE_COST if isinstance(part, FileSlice) else len(part) for part in parts)
+    return sum(SLICE_COST if type(part) is FileSlice else len(part) for part in parts)
