@@ -109,6 +109,10 @@ class Disk(Protocol):
         """When a file was last written to, by the file system's clock, in milliseconds since 1970."""
         ...
 
+    def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        """Have a file say that it was last written to at this time. Not durable until `sync_file`."""
+        ...
+
     def exists(self, path: StrPath) -> bool:
         """Whether there is a file or directory of that name."""
         ...
@@ -254,6 +258,9 @@ class OsDisk:
 
     def modified_ms(self, path: StrPath) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def exists(self, path: StrPath) -> bool:
         return _mode(path) != 0

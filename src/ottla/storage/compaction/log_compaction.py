@@ -182,7 +182,7 @@ class LogCompaction:
 
     async def _finish(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
         if group:
-            await self._step(group, self._complete, compaction, new)
+            await self._step(group, self._complete, compaction, group, new)
             await self._swap(group, new)
 
     def _begin(self, new: LogSegment) -> None:
@@ -196,11 +196,13 @@ class LogCompaction:
             self._resources.disk.append(cleaned_path(new, LOG_SUFFIX), kept)
         return consumed, len(kept)
 
-    def _complete(self, compaction: Compaction, new: LogSegment) -> None:
+    def _complete(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
+        """Write the indexes; the file is as old as the youngest it is made of, as records without a time are."""
         offset_index, time_index, largest = compaction.end_segment()
         disk = self._resources.disk
         disk.write(cleaned_path(new, INDEX_SUFFIX), offset_index)
         disk.write(cleaned_path(new, TIME_INDEX_SUFFIX), time_index)
+        disk.set_modified_ms(cleaned_path(new, LOG_SUFFIX), max(disk.modified_ms(each.log_path) for each in group))
         new.largest_timestamp = TimestampOffset(*largest)
 
     async def _swap(self, group: Sequence[LogSegment], new: LogSegment) -> None:

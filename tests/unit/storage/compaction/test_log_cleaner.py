@@ -1,6 +1,7 @@
 """Compacting real logs: what readers find, what a crash leaves, who comes in between."""
 
 import asyncio
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -137,6 +138,17 @@ async def test_the_files_are_those_of_a_log_that_was_written_so(directory: OpenD
     assert len(snapshots) == 2
     assert not names_in(files, "*.cleaned") + names_in(files, "*.swap") + names_in(files, "*.deleted")
     assert (path / "cleaner-offset-checkpoint").read_text() == f"0\n1\norders 0 {log.segments.newest.base_offset}\n"
+
+
+async def test_a_compacted_segment_is_as_old_as_the_youngest_it_was_made_of(directory: OpenDirectory) -> None:
+    log = await directory.log(COMPACTED)
+    await write(directory, log)
+    for number, segment in enumerate(list(log.segments)[:-1]):
+        os.utime(segment.log_path, (1_000 + number, 1_000 + number))
+    youngest = 1_000 + len(log.segments) - 2
+    await compact(directory)
+    closed = list(log.segments)[:-1]
+    assert OsDisk().modified_ms(closed[-1].log_path) == youngest * 1000
 
 
 async def test_what_stays_of_small_segments_fills_large_ones(directory: OpenDirectory) -> None:
