@@ -456,12 +456,13 @@ class AiokafkaRaceConsumer(LibraryConsumer):
             if group is None:
                 consumer.assign([AiokafkaPartition(*each) for each in partitions])
             else:
-                consumer.subscribe(sorted({topic for topic, _ in partitions}))
+                # A commit to a topic that is gone it tries for ever, and gives no records meanwhile.
+                consumer.subscribe(sorted({topic for topic, _ in partitions if topic not in LIVING} | {KEPT[0]}))
             while not is_over():
                 for place, records in (await consumer.getmany(timeout_ms=100)).items():
                     self.delivered(place.topic, place.partition, [(each.offset, each.value) for each in records])
         finally:
-            # It commits once more, for ever when the topic is gone or its coordinator has to be looked for again; and a
+            # It commits once more, for ever when its coordinator has to be looked for again; and a
             # fetch that waits to be tried again makes its own stop end as cancelled.
             with suppress(asyncio.CancelledError, TimeoutError):
                 await asyncio.wait_for(consumer.stop(), CLOSED_WITHIN_S)
