@@ -111,20 +111,24 @@ class LibraryProducer(LibraryUser):
         append.offset, append.answered_at = offset, self.stage.now()
 
     def stalled(self, undecided: Iterable[Append]) -> None:
-        """These records are not decided long after the library was to give up on them.
-
-        What it does with those of topics that are gone is its own affair.
-        """
-        lives = self.stage.lives
+        """These records are not decided long after the library was to give up on them."""
         left = [
             f"{each.topic}-{each.partition} since {self.stage.now() - each.asked_at:.0f} s"
+            for each in self.due(undecided)
+        ]
+        if left:
+            self.stage.history.stalls.append(f"{self.name}: {len(left)} records are undecided: {', '.join(left[:5])}")
+
+    def due(self, undecided: Iterable[Append]) -> list[Append]:
+        """Those of topics that are there: what a library does with others is its own affair."""
+        lives = self.stage.lives
+        return [
+            each
             for each in undecided
             if (life := lives.get(each.topic)) is not None
             and life.created_at < each.asked_at
             and each.partition < life.partition_count
         ]
-        if left:
-            self.stage.history.stalls.append(f"{self.name}: {len(left)} records are undecided: {', '.join(left[:5])}")
 
 
 class ConfluentRaceProducer(LibraryProducer):
@@ -196,15 +200,15 @@ class KafkaPythonRaceProducer(LibraryProducer):
                     except KafkaPythonError:
                         break
                 time.sleep(TICK_S)
-            try:
-                producer.close(timeout=DECIDED_WITHIN_S)
-            except KafkaPythonError:
-                # It gives up waiting for records of topics that are gone before it has closed anything.
-                producer._sender.force_close()
-                producer._sender.join(DECIDED_WITHIN_S)
-                with suppress(KafkaPythonError):
-                    producer.close(timeout=1)
-            self.stalled(append for future, append in undecided.items() if not future.is_done)
+            until = time.monotonic() + DECIDED_WITHIN_S
+            while self.due(_undecided(undecided)) and time.monotonic() < until:
+                time.sleep(TICK_S)
+            self.stalled(_undecided(undecided))
+            # Its close waits for the records of topics that are gone, and gives up before it has closed anything.
+            producer._sender.force_close()
+            producer._sender.join(DECIDED_WITHIN_S)
+            with suppress(KafkaPythonError):
+                producer.close(timeout=1)
             self.begin_anew()
 
     def _produce(self, producer: KafkaProducer) -> tuple[Any, Append]:
@@ -212,6 +216,10 @@ class KafkaPythonRaceProducer(LibraryProducer):
         future = producer.send(append.topic, value=value, key=key, partition=append.partition)
         future.add_callback(lambda told: self.acknowledged(append, told.offset))
         return future, append
+
+
+def _undecided(futures: dict[Any, Append]) -> list[Append]:
+    return [append for future, append in futures.items() if not future.is_done]
 
 
 class AiokafkaRaceProducer(LibraryProducer):

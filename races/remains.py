@@ -15,8 +15,9 @@ from tests.broker_process import BrokerProcess
 from tests.hostile.process_memory import pss_mib
 
 TOPICS = (*LIVING, *KEPT, *TRIMMED, *WILD, QUIET)
-GONE_WITHIN_S = 45.0
-"""Files go half a second after their topics; the machine may be busy."""
+GONE_WITHIN_S = 100.0
+"""Files go half a second after their topics; a log that a killed broker had no time to delete goes a minute after the
+next topic of its name came, the default of `file.delete.delay.ms`. The machine may be busy."""
 LOOK_EVERY_S = 0.5
 
 
