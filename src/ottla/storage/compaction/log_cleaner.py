@@ -111,6 +111,8 @@ class LogCleaner:
         """Go on with other settings; a pass that is under way ends with its own table of keys."""
         if config == self.config:
             return
+        if config.io_max_bytes_per_second != self.config.io_max_bytes_per_second:
+            self._pace.forgive()
         self.config = config
         if self._due is not None:
             self._due.cancel()
@@ -121,6 +123,7 @@ class LogCleaner:
         self._is_stopping = True
         if self._due is not None:
             self._due.cancel()
+        self._pace.forgive()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
     async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:

@@ -166,7 +166,8 @@ class LogCompaction:
             await self._finish(compaction, group, new)
         except BaseException:
             async with self._hold():
-                if group and not self._log.is_deleted and not group[0].is_gone:
+                # Once it is in the log its files are the log's; in the directory of a deleted log there may be another.
+                if group and not self._log.is_deleted and new not in self._log.segments:
                     await self._resources.in_thread(discard, self._resources.disk, new)
             raise
 

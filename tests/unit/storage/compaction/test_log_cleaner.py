@@ -335,6 +335,48 @@ async def test_a_log_that_goes_during_a_pass_ends_it(path: Path, what: str) -> N
         assert not directory.report.cuts
 
 
+async def test_a_pass_whose_segment_expires_leaves_no_files_behind(path: Path) -> None:
+    disk = GateDisk()
+    async with opened(path, disk=disk) as directory:
+        log = await directory.log(replace(COMPACTED, cleanup_policy=frozenset({"compact", "delete"})))
+        await write(directory, log)
+        disk.close_gate()
+        running = asyncio.create_task(directory.manager.cleaner.run_once())
+        await disk.arrived()
+        log.delete_records_before(log.segments.newest.base_offset)
+        retention = asyncio.create_task(directory.manager.apply_retention())
+        await asyncio.sleep(0)
+        disk.open_gate()
+        assert await retention > 0
+        assert await running is None
+        assert not names_in(path / str(ORDERS), "*.cleaned")
+
+
+async def test_a_pass_that_waits_for_its_pace_goes_on_with_another_and_ends_with_the_broker(path: Path) -> None:
+    slowly = CleanerConfig(io_max_bytes_per_second=1.0)
+    async with opened(path, cleaner=slowly) as directory:
+        log, cleaner = await directory.log(COMPACTED), directory.manager.cleaner
+        await write(directory, log)
+        timers = len(directory.timer)
+        running = asyncio.create_task(cleaner.run_once())
+        while len(directory.timer) == timers:
+            directory.timer.advance(1)
+            await asyncio.sleep(0.001)
+        cleaner.configure(CleanerConfig())
+        assert await running is not None
+        assert len(newest(log)) == 10
+
+        await write(directory, log)
+        cleaner.configure(slowly)
+        timers = len(directory.timer)
+        running = asyncio.create_task(cleaner.run_once())
+        while len(directory.timer) == timers:
+            directory.timer.advance(1)
+            await asyncio.sleep(0.001)
+        await cleaner.stop()
+        assert await running is None
+
+
 class GateDisk(OsDisk):
     """Holds the first piece of a compacted segment up until the gate is opened."""
 
