@@ -4,6 +4,7 @@ new image --> logs made or found --> Partition in the ReplicaManager --> coordin
 dropped   --> Partition stopped  --> coordinators are told           --> log renamed, removed later
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -59,6 +60,9 @@ class PartitionKeeper:
         self._tasks = tasks
         self._opener = opener
         self._throttled = LogThrottle(logger, clock)
+        self._image = MetadataImage("")
+        self._lock = asyncio.Lock()
+        """Whoever makes or drops partitions holds it."""
 
     async def load(self, image: MetadataImage) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
@@ -66,6 +70,7 @@ class PartitionKeeper:
         Logs that no topic claims are left where they are, with a word in the log: if the metadata was lost, they are
         all there is.
         """
+        self._image = image
         self._groups.metadata_changed(image)
         for topic in image.topics_by_id.values():
             await self._serve(topic, image)
@@ -79,6 +84,11 @@ class PartitionKeeper:
 
         Each topic is acted on by itself: what fails for one is said in the log, and the others get what they need.
         """
+        async with self._lock:
+            self._image = image
+            await self._act_on(image, delta)
+
+    async def _act_on(self, image: MetadataImage, delta: MetadataDelta) -> None:
         deleted = delta.deleted_topics
         # First of all: from here on no offset can be committed to a topic that is gone.
         try:
@@ -99,10 +109,11 @@ class PartitionKeeper:
                 except Exception:
                     logger.exception("the settings of %s could not be applied", topic.name)
 
-    async def serve_missing(self, image: MetadataImage) -> None:
-        """Serve what could not be made when the image changed."""
-        for topic in image.topics_by_id.values():
-            await self._serve_or_say(topic, image)
+    async def serve_missing(self) -> None:
+        """Serve what could not be made when the image changed; what is being dropped meanwhile is not made again."""
+        async with self._lock:
+            for topic in self._image.topics_by_id.values():
+                await self._serve_or_say(topic, self._image)
 
     def on_change(self, partition: Partition) -> None:
         """A reader may see something new of a partition: whoever waits for it gets it."""

@@ -141,7 +141,7 @@ class Server:
         self._dynamic_config = DynamicBrokerConfig(
             self._configs, self._listeners, quotas, self._logs.cleaner, listeners.connections_max
         )
-        self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._serve_missing)
+        self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._keeper.serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
 
@@ -221,6 +221,3 @@ class Server:
 
     def _on_directory_failure(self, error: OSError) -> None:
         self._keeper.fail_all(self._disk_watch.failed(error))
-
-    async def _serve_missing(self) -> None:
-        await self._keeper.serve_missing(self._metadata.image)

@@ -190,8 +190,29 @@ async def test_a_topic_that_cannot_be_served_stops_no_other_and_is_served_when_i
         await harness.decide(A, B)
     assert harness.served == ["b-0"]
     assert "topic a" in caplog.text
-    await harness.keeper.serve_missing(harness.image)
+    await harness.keeper.serve_missing()
     assert harness.served == ["a-0", "a-1", "b-0"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_was_missing_is_not_made_of_a_topic_that_is_being_deleted(
+    harness: Harness, again: bool, monkeypatch: pytest.MonkeyPatch
+):
+    await harness.decide(A, B)
+    delete_logs = harness.logs.delete_logs
+    serving: list[asyncio.Task[None]] = []
+
+    async def serve_meanwhile(names: list[TopicPartition]) -> None:
+        serving.append(asyncio.create_task(harness.keeper.serve_missing()))
+        await asyncio.sleep(0)
+        await delete_logs(names)
+
+    monkeypatch.setattr(harness.logs, "delete_logs", serve_meanwhile)
+    await harness.decide(removed(A), *([topic_record("a", 5)] if again else []))
+    await serving[0]
+    assert harness.served == harness.directories == (["a-0", "b-0"] if again else ["b-0"])
+    if again:
+        assert harness.partition("a").topic_id == topic_record("a", 5).topic_id
 
 
 async def test_a_deletion_that_fails_stops_no_other(
