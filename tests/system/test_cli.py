@@ -15,7 +15,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.broker_process import BrokerProcess
 
@@ -99,6 +100,10 @@ def test_the_life_of_a_topic(cli: Cli) -> None:
         (("consume", "nosuch"), 4),
         (("consume", "nosuch", "--group", "g"), 4),
         (("group", "describe", "nosuch"), 4),
+        (("group", "delete", "nosuch"), 4),
+        (("group", "delete-offsets", "g", "nosuch"), 4),
+        (("group", "reset", "g", "nosuch", "--to-latest"), 4),
+        (("group", "reset", "nosuch", "--all-topics", "--to-latest"), 1),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
 )
@@ -341,6 +346,98 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.05)
+
+
+# --- what moves groups ------------------------------------------------------------------------------------------------
+
+
+def committed_by(cli: Cli, group: str, topic: str) -> list[int]:
+    """What another client sees as committed for two partitions."""
+    consumer = Consumer({"bootstrap.servers": cli.broker.bootstrap, "group.id": group})
+    found = consumer.committed([TopicPartition(topic, number) for number in range(2)], timeout=30)
+    consumer.close()
+    return [each.offset for each in found]
+
+
+@pytest.mark.parametrize(
+    ("flags", "offsets"),
+    [
+        (("--to-earliest",), [2, 0]),
+        (("--to-latest",), [10, 10]),
+        (("--to-offset", "4"), [4, 4]),
+        (("--to-datetime", "2023-11-14T22:13:35"), [8, 7]),
+        (("--shift-by", "-3"), [7, 7]),
+    ],
+    ids=str,
+)
+def test_a_group_goes_on_where_it_is_moved_to(cli: Cli, filled: str, flags: tuple[str, ...], offsets) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": cli.broker.bootstrap})
+    [deleted] = admin.delete_records([TopicPartition(filled, 0, 2)]).values()
+    assert deleted.result(30).low_watermark == 2
+    cli.ok("consume", filled, "--group", group, "--exit")
+    shown = cli.ok("group", "reset", group, filled, *flags, "--dry-run", "--json")
+    assert committed_by(cli, group, filled) == [10, 10]
+    assert cli.ok("group", "reset", group, filled, *flags, "--json") == shown
+    assert committed_by(cli, group, filled) == offsets
+    assert [(each["partition"], each["committed_offset"], each["new_offset"]) for each in json.loads(shown)] == [
+        (0, 10, offsets[0]),
+        (1, 10, offsets[1]),
+    ]
+    assert len(cli.ok("consume", filled, "--group", group, "--exit").split()) == 20 - sum(offsets)
+
+
+def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(cli: Cli, filled: str) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    first = cli.run("group", "reset", group, f"{filled}:1", "--to-offset", "99")
+    assert (first.returncode, first.stderr.decode()) == (
+        0, f"warning: {filled}-1: offset 99 is after its end: 10 is taken\n",
+    )  # fmt: skip
+    assert committed_by(cli, group, filled) == [OFFSET_INVALID, 10]
+    long_ago = cli.ok("group", "reset", group, "--all-topics", "--by-duration", "P20000D").decode().splitlines()
+    assert [line.split() for line in long_ago] == [
+        ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW-OFFSET"],
+        [group, filled, "1", "10", "0"],
+    ]
+    shifted = cli.run("group", "reset", group, filled, "--shift-by", "1")
+    assert (shifted.returncode, shifted.stdout) == (1, b"")
+    assert b"has committed nothing for " in shifted.stderr
+    assert committed_by(cli, group, filled) == [OFFSET_INVALID, 0]
+
+
+def test_a_group_with_members_is_neither_moved_nor_deleted(cli: Cli, filled: str) -> None:
+    group, idle = f"g-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
+    cli.ok("group", "reset", idle, filled, "--to-latest")
+    member = cli.start("consume", filled, "--group", group, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: group_members(cli, group) == [2])
+        stop_them = f"it has members; stop them first, `ottla group describe {group}` shows them\n"
+        for flags in ((), ("--dry-run",)):
+            done = cli.run("group", "reset", group, filled, "--to-earliest", *flags)
+            assert (done.returncode, done.stdout) == (1, b"")
+            assert done.stderr.decode() == f"ottla: group '{group}' was not moved: {stop_them}"
+        done = cli.run("group", "delete", group, idle)
+        assert (done.returncode, done.stdout.decode()) == (1, f"deleted group {idle}\n")
+        assert done.stderr.decode() == f"ottla: group '{group}' was not deleted: {stop_them}"
+        done = cli.run("group", "delete-offsets", group, filled)
+        assert done.returncode == 1
+        assert done.stdout.count(b"GROUP_SUBSCRIBED_TO_TOPIC") == 2
+        assert done.stderr.count(b"\n") == 1
+        assert b"stop the members that read it first" in done.stderr
+    finally:
+        member.send_signal(signal.SIGINT)
+        assert member.wait(DEADLINE_S) == 130
+    cli.ok("group", "delete", group)
+    assert cli.run("group", "describe", group).returncode == 4
+
+
+def test_offsets_of_partitions_are_forgotten(cli: Cli, filled: str) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    cli.ok("group", "reset", group, filled, "--to-latest")
+    assert json.loads(cli.ok("group", "delete-offsets", group, f"{filled}:0", "--json")) == [
+        {"topic": filled, "partition": 0, "error": None}
+    ]
+    assert committed_by(cli, group, filled) == [OFFSET_INVALID, 10]
 
 
 # --- ends -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """`ottla consume`: read records of a topic."""
 
-from collections.abc import Iterable
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,7 @@ import click
 
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
+from ottla.cli.partition_selection import parse_numbers
 from ottla.cli.standard_streams import reader_is_gone, write_out
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def consume(
     )
     wanted = Wanted(
         topic=topic,
-        partitions=tuple(dict.fromkeys(number for text in partitions for number in _numbers(text))),
+        partitions=tuple(dict.fromkeys(number for text in partitions for number in parse_numbers(text))),
         start=start,
         until=parse_position(until, clock) if until is not None else None,
         count=count,
@@ -132,15 +132,6 @@ def _check(
         raise click.UsageError("--until is not for groups: leave it out, or --group")
     if sum((format_text is not None, as_json, key_delimiter is not None)) > 1:
         raise click.UsageError("--format, --json and --key-delimiter say different things: give one")
-
-
-def _numbers(text: str) -> Iterable[int]:
-    """Partition numbers out of `0,4-6`."""
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise click.BadParameter(f"{text!r} is not a list of partitions such as 0,4-6", param_hint="--partition")
-        yield from range(int(first), int(last or first) + 1)
 
 
 async def _run(bootstrap: str, wanted: "Wanted", options: "ConsumerOptions", write: "FormatRecord") -> None:

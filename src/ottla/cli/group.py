@@ -1,10 +1,11 @@
-"""`ottla group`: which consumer groups there are, who is in them, and how far behind they are."""
+"""`ottla group`: which consumer groups there are, who is in them, how far behind they are, and what moves them."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.group_change import delete_groups, delete_offsets, reset
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def group() -> None:
-    """List consumer groups and show how far behind they are."""
+    """List consumer groups, show how far behind they are, move and delete them."""
 
 
 @group.command("list")
@@ -74,6 +75,11 @@ def describe(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
         if index:
             click.echo()
         _show(each)
+
+
+group.add_command(reset)
+group.add_command(delete_groups)
+group.add_command(delete_offsets)
 
 
 def _show(described: "GroupDescription") -> None:

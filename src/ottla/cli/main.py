@@ -71,7 +71,7 @@ _COMMANDS = {
     "topic": ("ottla.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
-    "group": ("ottla.cli.group", "group", "List consumer groups and show how far behind they are."),
+    "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
 }
 

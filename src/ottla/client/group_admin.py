@@ -1,28 +1,38 @@
 """Consumer groups as an operator sees them: who is in them, what they read, how far behind they are."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import GroupNotFoundError, broker_error
+from ottla.client.errors import BrokerError, GroupNotFoundError, broker_error
 from ottla.client.group_offsets import CommittedOffset, check_group, commit_offsets, committed_offsets
 from ottla.client.group_protocol import decode_assignment
 from ottla.client.offsets import OffsetAt, list_offsets
+from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 DEAD = "Dead"
+EMPTY = "Empty"
 
 
 class GroupListing(NamedTuple):
@@ -105,17 +115,7 @@ class GroupAdmin:
     async def describe_group(self, group_id: str) -> GroupDescription:
         """A group, its members and its lag. Raises GroupNotFoundError when it has neither members nor offsets."""
         deadline = self._cluster.deadline()
-        request = DescribeGroupsRequest(groups=(group_id,))
-
-        async def attempt() -> DescribeGroupsResponse:
-            response = await self._cluster.ask_coordinator(group_id, request, DescribeGroupsResponse)
-            [group] = response.groups
-            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                what = f"describing group {group_id!r}"
-                check_group(self._cluster, group_id, group.error_code, what, group.error_message)
-            return response
-
-        [group] = (await self._cluster.retrying(attempt, deadline)).groups
+        group = await self._described(group_id, deadline)
         members = tuple(_member(member, group.protocol_type) for member in group.members)
         committed = await committed_offsets(self._cluster, group_id, None, deadline)
         if not members and not committed and (group.error_code or group.group_state == DEAD):
@@ -130,6 +130,11 @@ class GroupAdmin:
             partitions=await self._lags(members, committed),
         )
 
+    async def state(self, group_id: str) -> str:
+        """The state of a group: `Stable`, `Empty` and so on, `Dead` when the coordinator does not know it."""
+        group = await self._described(group_id, self._cluster.deadline())
+        return DEAD if group.error_code else group.group_state
+
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members and its offsets. Raises GroupNotFoundError and BrokerError."""
         request = DeleteGroupsRequest(groups_names=(group_id,))
@@ -141,10 +146,61 @@ class GroupAdmin:
 
         await self._cluster.retrying(attempt, self._cluster.deadline())
 
+    async def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """The offsets that a group has committed; nothing for a group that does not exist."""
+        found = await committed_offsets(self._cluster, group_id, None, self._cluster.deadline())
+        return {topic_partition: each.offset for topic_partition, each in found.items()}
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Forget what a group has committed for these partitions; by partition, the error that kept an offset there.
+
+        A partition without an offset counts as done. GROUP_SUBSCRIBED_TO_TOPIC says that members read the topic now.
+        Raises GroupNotFoundError, and BrokerError when the whole request was refused (KIP-496).
+        """
+        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for name, number in partitions:
+            by_topic.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=number))
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=tuple(
+                OffsetDeleteRequestTopic(name=name, partitions=tuple(numbers)) for name, numbers in by_topic.items()
+            ),
+        )
+
+        async def attempt() -> OffsetDeleteResponse:
+            response = await self._cluster.ask_coordinator(group_id, request, OffsetDeleteResponse)
+            what = f"the offsets of group {group_id!r} were not deleted"
+            check_group(self._cluster, group_id, response.error_code, what)
+            return response
+
+        response = await self._cluster.retrying(attempt, self._cluster.deadline())
+        outcomes: dict[TopicPartition, BrokerError | None] = {}
+        for topic in response.topics:
+            for each in topic.partitions:
+                place = TopicPartition(topic.name, each.partition_index)
+                what = f"the offset of {place} of group {group_id!r} was not deleted"
+                outcomes[place] = broker_error(each.error_code, what) if each.error_code else None
+        return outcomes
+
     async def set_offsets(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
         """Move a group that has no members to these offsets. Raises BrokerError."""
         commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
         await commit_offsets(self._cluster, group_id, commits, self._cluster.deadline())
+
+    async def _described(self, group_id: str, deadline: Deadline) -> DescribedGroup:
+        """What the coordinator says of a group; one that it does not know comes with GROUP_ID_NOT_FOUND or as Dead."""
+        request = DescribeGroupsRequest(groups=(group_id,))
+
+        async def attempt() -> DescribedGroup:
+            [group] = (await self._cluster.ask_coordinator(group_id, request, DescribeGroupsResponse)).groups
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                what = f"describing group {group_id!r}"
+                check_group(self._cluster, group_id, group.error_code, what, group.error_message)
+            return group
+
+        return await self._cluster.retrying(attempt, deadline)
 
     async def _lags(
         self, members: tuple[GroupMember, ...], committed: dict[TopicPartition, CommittedOffset]

@@ -34,6 +34,17 @@ MISTAKES = [
     ["consume", "t", "-b", "a:b"],
     ["topic", "list", "-b", ""],
     ["group", "describe"],
+    ["group", "delete"],
+    ["group", "delete-offsets", "g"],
+    ["group", "delete-offsets", "g", "t:x"],
+    ["group", "reset", "g", "--to-latest"],
+    ["group", "reset", "g", "t"],
+    ["group", "reset", "g", "t", "--all-topics", "--to-latest"],
+    ["group", "reset", "g", "t", "--to-latest", "--to-earliest"],
+    ["group", "reset", "g", "t", "--to-offset", "-1"],
+    ["group", "reset", "g", "t", "--to-datetime", "soon"],
+    ["group", "reset", "g", "t", "--by-duration", "1w"],
+    ["group", "reset", "g", "t:1-0", "--shift-by", "-5"],
     ["log", "dump"],
     ["serve", "--kafka", "nowhere:port"],
     ["serve", "--advertise", ":9092"],
@@ -78,8 +89,8 @@ def test_where_the_broker_is_may_stand_in_the_environment(capsys, monkeypatch):
 
 COMMANDS = [
     [], ["serve"], ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "alter"],
-    ["topic", "delete"], ["produce"], ["consume"], ["group"], ["group", "list"], ["group", "describe"], ["log"],
-    ["log", "dump"],
+    ["topic", "delete"], ["produce"], ["consume"], ["group"], ["group", "list"], ["group", "describe"],
+    ["group", "delete"], ["group", "delete-offsets"], ["group", "reset"], ["log"], ["log", "dump"],
 ]  # fmt: skip
 GROUPS = [[], ["topic"], ["group"], ["log"]]
 

@@ -12,6 +12,7 @@ from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -38,6 +39,12 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -221,3 +228,57 @@ async def test_a_group_without_members_and_offsets_does_not_exist(broker, cluste
     with pytest.raises(GroupNotFoundError, match="consumer group 'g' does not exist"):
         await GroupAdmin(cluster).describe_group("g")
     assert broker.asked(OffsetCommitRequest) == []
+
+
+async def test_the_state_of_a_group_is_dead_when_nobody_knows_it(broker, cluster):
+    group_handlers(broker, DescribedGroup(group_id="g", group_state="Empty"), {TopicPartition("t", 1): 7})
+    assert await GroupAdmin(cluster).state("g") == "Empty"
+    assert await GroupAdmin(cluster).committed("g") == {TopicPartition("t", 1): 7}
+    unknown = DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="")
+    group_handlers(broker, unknown, {})
+    assert await GroupAdmin(cluster).state("g") == "Dead"
+
+
+async def test_a_group_is_deleted_by_its_coordinator_wherever_that_is_now(broker, cluster):
+    def answer(code: int) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=(DeletableGroupResult(group_id="g", error_code=code),))
+
+    group_handlers(broker, DescribedGroup(group_id="g"), {})
+    broker.handlers[DeleteGroupsRequest] = in_turn(
+        answer(ErrorCode.NOT_COORDINATOR), answer(0), answer(ErrorCode.NON_EMPTY_GROUP), answer(69)
+    )
+    await GroupAdmin(cluster).delete_group("g")
+    assert len(broker.asked(FindCoordinatorRequest)) == 2
+    with pytest.raises(BrokerError, match="group 'g' was not deleted: NON_EMPTY_GROUP"):
+        await GroupAdmin(cluster).delete_group("g")
+    with pytest.raises(GroupNotFoundError):
+        await GroupAdmin(cluster).delete_group("g")
+
+
+async def test_offsets_are_deleted_and_those_that_were_not_say_why(broker, cluster):
+    group_handlers(broker, DescribedGroup(group_id="g"), {})
+    codes = {"read": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+
+    def deleted(request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(
+            topics=tuple(
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        OffsetDeleteResponsePartition(each.partition_index, codes.get(topic.name, 0))
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    loading = OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    missing = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    broker.handlers[OffsetDeleteRequest] = in_turn(loading, deleted, missing)
+    places = [TopicPartition("t", 0), TopicPartition("read", 0), TopicPartition("t", 1)]
+    outcomes = await GroupAdmin(cluster).delete_offsets("g", places)
+    assert (outcomes[places[0]], outcomes[places[2]]) == (None, None)
+    assert str(outcomes[places[1]]) == ("the offset of read-0 of group 'g' was not deleted: GROUP_SUBSCRIBED_TO_TOPIC")
+    with pytest.raises(GroupNotFoundError):
+        await GroupAdmin(cluster).delete_offsets("g", places)
