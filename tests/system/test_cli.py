@@ -100,6 +100,8 @@ def test_the_life_of_a_topic(cli: Cli) -> None:
         (("consume", "nosuch"), 4),
         (("consume", "nosuch", "--group", "g"), 4),
         (("group", "describe", "nosuch"), 4),
+        (("topic", "offsets", "nosuch"), 4),
+        (("topic", "delete-records", "nosuch"), 4),
         (("group", "delete", "nosuch"), 4),
         (("group", "delete-offsets", "g", "nosuch"), 4),
         (("group", "reset", "g", "nosuch", "--to-latest"), 4),
@@ -346,6 +348,59 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.05)
+
+
+# --- offsets of topics ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), [(10, None), (10, None)]),
+        (("--time", "earliest"), [(0, None), (0, None)]),
+        (("--time", "-3"), [(9, 1_700_000_018_000), (9, 1_700_000_019_000)]),
+        (("--time", "max-timestamp"), [(9, 1_700_000_018_000), (9, 1_700_000_019_000)]),
+        (("--time", "1700000018001"), [(None, None), (9, 1_700_000_019_000)]),
+        (("--time", "2023-11-14T22:13:22Z"), [(1, 1_700_000_002_000), (1, 1_700_000_003_000)]),
+    ],
+    ids=str,
+)
+def test_offsets_of_partitions_are_shown(cli: Cli, filled: str, flags: tuple[str, ...], expected) -> None:
+    shown = json.loads(cli.ok("topic", "offsets", filled, *flags, "--json"))
+    assert [(each["offset"], each["timestamp"]) for each in shown] == expected
+    assert [(each["topic"], each["partition"]) for each in shown] == [(filled, 0), (filled, 1)]
+
+
+def test_records_are_deleted_up_to_an_offset(cli: Cli, filled: str) -> None:
+    assert json.loads(cli.ok("topic", "delete-records", f"{filled}:0=4", "--json")) == [
+        {"topic": filled, "partition": 0, "log_start_offset": 4, "error": None}
+    ]
+    assert [
+        line.split() for line in cli.ok("topic", "offsets", filled, "--time", "earliest").decode().splitlines()
+    ] == [
+        ["TOPIC", "PARTITION", "OFFSET", "TIMESTAMP"],
+        [filled, "0", "4", "-"],
+        [filled, "1", "0", "-"],
+    ]
+    done = cli.run("topic", "delete-records", f"{filled}:0=11,1=2")
+    assert done.returncode == 1
+    assert [line.split() for line in done.stdout.decode().splitlines()[1:]] == [
+        [filled, "0", "-", "OFFSET_OUT_OF_RANGE"],
+        [filled, "1", "2", "cut"],
+    ]
+    assert b"the offset is after its end" in done.stderr
+    assert len(read_all(cli.broker, filled, 6)) == 6
+    cli.ok("topic", "delete-records", f"{filled}:1=latest")
+    cli.ok("topic", "delete-records", filled)
+    assert cli.ok("consume", filled, "--exit") == b""
+
+
+def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
+    name = f"cli-{uuid4().hex[:8]}"
+    cli.ok("topic", "create", name, "-c", "cleanup.policy=compact")
+    done = cli.run("topic", "delete-records", name)
+    assert done.returncode == 1
+    assert b"its cleanup.policy has no delete in it" in done.stderr
 
 
 # --- what moves groups ------------------------------------------------------------------------------------------------

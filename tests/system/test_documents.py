@@ -96,7 +96,7 @@ def test_the_make_targets_the_readme_names_exist() -> None:
 
 
 def test_the_commands_of_the_cli_document(shell: Callable[[str], str]) -> None:
-    shell("ottla topic create events copy --partitions 2")
+    shell("ottla topic create events copy orders --partitions 2")
     line = block_with("docs/cli.md", '"key": "k"', "json").strip().replace('"partition": 3', '"partition": 1')
     shell(f"""echo '{line}' | ottla produce events --json""")
     shell("seq 20 | ottla produce events")

@@ -68,7 +68,7 @@ _LOG = LazyCommands(
 
 _COMMANDS = {
     "serve": ("ottla.cli.serve", "serve_command", "Run a broker."),
-    "topic": ("ottla.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
+    "topic": ("ottla.cli.topic", "topic", "Create, list, describe, alter and delete topics, and their records."),
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
     "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),

@@ -1,4 +1,4 @@
-"""`ottla topic`: create, list, describe, alter and delete topics."""
+"""`ottla topic`: create, list, describe, alter and delete topics, and their offsets."""
 
 import base64
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ import click
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
+from ottla.cli.topic_offsets import delete_records, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def topic() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics, and their records."""
 
 
 @topic.command("create")
@@ -186,6 +187,10 @@ def delete(bootstrap: str, names: tuple[str, ...], if_exists: bool) -> None:
                 click.echo(f"deleted topic {name}")
 
     with_cluster(bootstrap, action)
+
+
+topic.add_command(offsets)
+topic.add_command(delete_records)
 
 
 async def _warn_of_no_effect(admin: "Admin", topic: str, names: "Collection[str]") -> None:

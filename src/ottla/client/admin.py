@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.delete_records import delete_records
 from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.model.error_code import ErrorCode
@@ -222,6 +223,10 @@ class Admin:
     ) -> dict[TopicPartition, ListedOffset]:
         """Offsets by partition at a timestamp or at one of `OffsetAt`; see `ottla.client.offsets.list_offsets`."""
         return await list_offsets(self._cluster, at, self._cluster.deadline(), isolation)
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | BrokerError]:
+        """Delete the records before an offset of each partition; see `ottla.client.delete_records.delete_records`."""
+        return await delete_records(self._cluster, before, self._cluster.deadline())
 
 
 def _source(number: int) -> ConfigSource:

@@ -33,6 +33,14 @@ MISTAKES = [
     ["consume", "t", "-c", "0"],
     ["consume", "t", "-b", "a:b"],
     ["topic", "list", "-b", ""],
+    ["topic", "offsets"],
+    ["topic", "offsets", "t", "--time", "soon"],
+    ["topic", "delete-records"],
+    ["topic", "delete-records", "t:0"],
+    ["topic", "delete-records", ":0=1"],
+    ["topic", "delete-records", "t:0=-2"],
+    ["topic", "delete-records", "t:0=1,0=2"],
+    ["topic", "delete-records", "t:0=9223372036854775808"],
     ["group", "describe"],
     ["group", "delete"],
     ["group", "delete-offsets", "g"],
@@ -89,7 +97,8 @@ def test_where_the_broker_is_may_stand_in_the_environment(capsys, monkeypatch):
 
 COMMANDS = [
     [], ["serve"], ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "alter"],
-    ["topic", "delete"], ["produce"], ["consume"], ["group"], ["group", "list"], ["group", "describe"],
+    ["topic", "delete"], ["topic", "offsets"], ["topic", "delete-records"], ["produce"], ["consume"],
+    ["group"], ["group", "list"], ["group", "describe"],
     ["group", "delete"], ["group", "delete-offsets"], ["group", "reset"], ["log"], ["log", "dump"],
 ]  # fmt: skip
 GROUPS = [[], ["topic"], ["group"], ["log"]]

@@ -13,6 +13,12 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -282,3 +288,48 @@ async def test_offsets_are_deleted_and_those_that_were_not_say_why(broker, clust
     assert str(outcomes[places[1]]) == ("the offset of read-0 of group 'g' was not deleted: GROUP_SUBSCRIBED_TO_TOPIC")
     with pytest.raises(GroupNotFoundError):
         await GroupAdmin(cluster).delete_offsets("g", places)
+
+
+def cut(request: DeleteRecordsRequest, codes: dict[int, int]) -> DeleteRecordsResponse:
+    """Every partition begins at 40 now, but those with an error code."""
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    DeleteRecordsPartitionResult(each.partition_index, 40, codes.get(each.partition_index, 0))
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+async def test_records_are_deleted_once_and_a_leader_that_moved_is_asked_again(broker, cluster):
+    broker.handlers[DeleteRecordsRequest] = in_turn(
+        lambda request, version: cut(request, {1: ErrorCode.NOT_LEADER_OR_FOLLOWER}),
+        lambda request, version: cut(request, {}),
+    )
+    places = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert await Admin(cluster).delete_records({places[0]: 40, places[1]: -1}) == {places[0]: 40, places[1]: 40}
+    assert [
+        [(each.partition_index, each.offset) for each in request.topics[0].partitions]
+        for request in broker.asked(DeleteRecordsRequest)
+    ] == [[(0, 40), (1, -1)], [(1, -1)]]
+
+
+async def test_a_partition_that_was_not_cut_says_why_and_the_others_are(broker, cluster):
+    def answer(request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse:
+        of_both = cut(request, {0: ErrorCode.OFFSET_OUT_OF_RANGE})
+        return of_both if len(broker.asked(DeleteRecordsRequest)) == 1 else DeleteRecordsResponse()
+
+    broker.handlers[DeleteRecordsRequest] = answer
+    places = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    outcomes = await Admin(cluster).delete_records(dict.fromkeys(places, 99))
+    assert str(outcomes[places[0]]) == "the records of t-0 were not deleted: OFFSET_OUT_OF_RANGE"
+    assert outcomes[places[1]] == 40
+    [left_out] = (await Admin(cluster).delete_records({places[0]: 1})).values()
+    assert "the broker left t-0 out of its answer" in str(left_out)
+    with pytest.raises(TopicNotFoundError, match="partition 7 of topic 't'"):
+        await Admin(cluster).delete_records({TopicPartition("t", 7): 1})
