@@ -14,16 +14,10 @@ use std::hash::Hasher;
 /// Bytes a slot takes.
 pub const SLOT_BYTES: usize = 24;
 
-#[derive(Clone, Copy)]
-struct Slot {
-    digest: [u64; 2],
-    offset_after: u64,
-}
+/// Two halves of a digest, and the offset + 1. Plain numbers: a table of zeros is had from the system without touching it.
+type Slot = [u64; 3];
 
-const FREE: Slot = Slot {
-    digest: [0, 0],
-    offset_after: 0,
-};
+const FREE: Slot = [0; 3];
 
 /// The newest offset of each key.
 pub struct KeyOffsets {
@@ -63,23 +57,20 @@ impl KeyOffsets {
     pub fn put(&mut self, key: &[u8], offset: i64) -> bool {
         let digest = self.digest(key);
         let at = self.find(digest);
-        if self.slots[at].offset_after == 0 {
+        if self.slots[at][2] == 0 {
             if self.count == self.count_max {
                 return false;
             }
             self.count += 1;
         }
-        self.slots[at] = Slot {
-            digest,
-            offset_after: offset as u64 + 1,
-        };
+        self.slots[at] = [digest[0], digest[1], offset as u64 + 1];
         true
     }
 
     /// The newest offset of `key`.
     pub fn get(&self, key: &[u8]) -> Option<i64> {
-        let slot = self.slots[self.find(self.digest(key))];
-        (slot.offset_after != 0).then(|| slot.offset_after as i64 - 1)
+        let [_, _, offset_after] = self.slots[self.find(self.digest(key))];
+        (offset_after != 0).then(|| offset_after as i64 - 1)
     }
 
     fn digest(&self, key: &[u8]) -> [u64; 2] {
@@ -94,8 +85,8 @@ impl KeyOffsets {
         let slots = self.slots.len();
         let mut at = ((u128::from(digest[0]) * slots as u128) >> 64) as usize;
         loop {
-            let slot = &self.slots[at];
-            if slot.offset_after == 0 || slot.digest == digest {
+            let [first, second, offset_after] = self.slots[at];
+            if offset_after == 0 || [first, second] == digest {
                 return at;
             }
             at = if at + 1 == slots { 0 } else { at + 1 };

@@ -1,5 +1,7 @@
 """Compaction against a dict, and what it keeps for producers, transactions and tombstones."""
 
+import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -336,3 +338,20 @@ def test_damage_is_said_and_so_is_a_bomb() -> None:
         dirty_keys(log)
     with pytest.raises(ValueError, match="16 bytes"):
         DirtyKeys(start_offset=0, keys_max=1, memory_bytes=1, secret=b"short", aborted=[], max_decompressed_bytes=1)
+
+
+def test_a_large_table_is_made_without_touching_its_memory() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    before = resident_bytes()
+    keys = DirtyKeys(
+        start_offset=0,
+        keys_max=1 << 40,
+        memory_bytes=256 << 20,
+        secret=SECRET,
+        aborted=[],
+        max_decompressed_bytes=LIMIT,
+    )
+    assert keys.memory_bytes > 255 << 20
+    assert resident_bytes() - before < 64 << 20
