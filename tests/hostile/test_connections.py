@@ -55,15 +55,16 @@ def test_a_waiting_fetch_ends_with_its_connection(broker: BrokerProcess, peer: R
     assert pss_mib(broker) - before < 16
 
 
-def test_a_client_that_has_shut_down_its_side_gets_every_answer(broker: BrokerProcess, topic: str):
-    """Also of a fetch that would wait for weeks, and of requests behind it."""
+@pytest.mark.parametrize("count_before", [0, 100])
+def test_a_client_that_has_shut_down_its_side_gets_every_answer(broker: BrokerProcess, topic: str, count_before: int):
+    """Also of a fetch that would wait for weeks, of requests behind it, and of those it was held back by."""
     wanted = (FetchTopic(topic=topic, partitions=(FetchPartition(partition=0),)),)
     fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, max_bytes=1, topics=wanted, session_epoch=-1)
     metadata = encode_request(7, "x", MetadataRequest(topics=None), 12)
     with RawPeer(broker.port) as peer:
-        peer.send(encode_request(7, "x", fetch, 11) + metadata * 100)
+        peer.send(metadata * count_before + encode_request(7, "x", fetch, 11) + metadata * 100)
         peer.sock.shutdown(socket.SHUT_WR)
-        for _ in range(101):
+        for _ in range(count_before + 101):
             assert peer.receive_frame()[:4] == struct.pack(">i", 7)
         assert peer.closed_with() == b""
 

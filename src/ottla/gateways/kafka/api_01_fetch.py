@@ -80,6 +80,8 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         waiting = fetches.fetch(ctx.principal, targets, limits, respond)
         if waiting is not None:
             waiting_fetches.add(waiting)
+            if ctx.kafka_connection.has_finished:
+                waiting.force_complete()
 
     def respond(reads: list[PartitionRead], throttle_ms: int = 0) -> None:
         if waiting is not None:

@@ -63,7 +63,7 @@ class KafkaConnection:
     one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "principal", "waiting_fetches")
+    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "has_finished", "principal", "waiting_fetches")
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
@@ -73,6 +73,8 @@ class KafkaConnection:
         self._held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
         self._is_closed = False
+        self.has_finished = False
+        """Whether the client sends nothing more: no fetch of it waits, also one that was held back until then."""
         self.waiting_fetches: set[DelayedOperation] = set()
         """Fetches that wait for records; they end with the connection."""
 
@@ -101,6 +103,7 @@ class KafkaConnection:
 
     def on_end_of_input(self) -> None:
         """The client sends nothing more: it gets what there is, and those who are gone hold nothing."""
+        self.has_finished = True
         for operation in tuple(self.waiting_fetches):
             operation.force_complete()
 
