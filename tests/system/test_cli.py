@@ -101,6 +101,11 @@ def test_the_life_of_a_topic(cli: Cli) -> None:
         (("consume", "nosuch", "--group", "g"), 4),
         (("group", "describe", "nosuch"), 4),
         (("topic", "offsets", "nosuch"), 4),
+        (("config", "list", "--topic", "nosuch"), 4),
+        (("config", "set", "--topic", "nosuch", "retention.ms=1"), 4),
+        (("config", "list", "--broker", "4711"), 4),
+        (("config", "get", "--broker", "all", "nosuch.setting"), 4),
+        (("config", "set", "--broker", "all", "node.id=5"), 1),
         (("topic", "delete-records", "nosuch"), 4),
         (("group", "delete", "nosuch"), 4),
         (("group", "delete-offsets", "g", "nosuch"), 4),
@@ -348,6 +353,72 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.05)
+
+
+# --- settings and brokers -------------------------------------------------------------------------------------------
+
+
+def config_rows(shown: bytes) -> dict[str, tuple[str, str, bool]]:
+    return {each["name"]: (each["value"], each["source"], each["default"]) for each in json.loads(shown)}
+
+
+def test_settings_of_a_topic_are_set_shown_and_taken_away(cli: Cli) -> None:
+    whose = ("--topic", cli.topic())
+    before = config_rows(cli.ok("config", "list", *whose, "--json"))
+    assert before["retention.ms"] == ("604800000", "default", True)
+    assert config_rows(cli.ok("config", "list", *whose, "--changed", "--json")) == {}
+    done = cli.ok("config", "set", *whose, "retention.ms=1000", "segment.ms=60000")
+    assert done.decode() == f"changed 2 settings of topic {whose[1]!r}\n"
+    assert config_rows(cli.ok("config", "list", *whose, "--changed", "--json")) == {
+        "retention.ms": ("1000", "topic", False),
+        "segment.ms": ("60000", "topic", False),
+    }
+    assert cli.ok("config", "get", *whose, "segment.ms", "retention.ms", "-q").split() == [b"60000", b"1000"]
+    shown = cli.ok("config", "get", *whose, "retention.ms").decode().splitlines()
+    assert [line.split() for line in shown] == [
+        ["NAME", "VALUE", "SOURCE", "DEFAULT"],
+        ["retention.ms", "1000", "topic", "no"],
+    ]
+    refused = cli.run("config", "set", *whose, "segment.ms=5000", "retention.ms=soon")
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert b"retention.ms" in refused.stderr
+    cli.ok("config", "delete", *whose, "retention.ms", "segment.ms")
+    assert config_rows(cli.ok("config", "list", *whose, "--json")) == before
+    assert cli.run("config", "get", *whose, "nosuch.setting").returncode == 4
+
+
+def test_settings_of_one_broker_stand_over_those_of_all(cli: Cli) -> None:
+    own = str(json.loads(cli.ok("cluster", "--json"))["brokers"][0]["broker"])
+    key = "log.retention.ms"
+    try:
+        changed = cli.ok("config", "set", "--broker", "all", f"{key}=70000", "--json")
+        assert config_rows(changed) == {key: ("70000", "dynamic_default_broker", False)}
+        get = ("config", "get", "--broker", own, key, "--json")
+        assert config_rows(cli.ok(*get)) == {key: ("70000", "dynamic_default_broker", False)}
+        cli.ok("config", "set", "--broker", own, f"{key}=80000")
+        assert config_rows(cli.ok(*get)) == {key: ("80000", "dynamic_broker", False)}
+        assert config_rows(cli.ok("config", "list", "--broker", "all", "--json")) == config_rows(changed)
+    finally:
+        cli.ok("config", "delete", "--broker", own, key)
+        cli.ok("config", "delete", "--broker", "all", key)
+    assert key not in config_rows(cli.ok("config", "list", "--broker", own, "--changed", "--json"))
+
+
+def test_the_cluster_is_shown_as_another_client_sees_it(new_broker: NewBroker) -> None:
+    cli = Cli(new_broker(broker_rack="north").start())
+    seen = AdminClient({"bootstrap.servers": cli.broker.bootstrap}).list_topics(timeout=30)
+    [number] = seen.brokers
+    assert json.loads(cli.ok("cluster", "--json")) == {
+        "cluster_id": seen.cluster_id,
+        "controller": seen.controller_id,
+        "brokers": [{"broker": number, "host": "127.0.0.1", "port": cli.broker.port, "rack": "north"}],
+    }
+    first, *rows = cli.ok("cluster").decode().splitlines()
+    assert first == f"cluster {seen.cluster_id}  controller {number}  1 broker"
+    assert [row.split() for row in rows] == [
+        ["BROKER", "ADDRESS", "RACK", "CONTROLLER"],
+        [str(number), cli.broker.bootstrap, "north", "yes"],
+    ]
 
 
 # --- offsets of topics ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ Exit codes:
   1    the operation was refused or did not succeed
   2    the command line is wrong; nothing was done
   3    no broker could be reached
-  4    the topic, partition, group or file does not exist
+  4    the topic, partition, group, setting, broker or file does not exist
   130  ended by Ctrl-C, 143 by SIGTERM
 
 \b
@@ -72,6 +72,8 @@ _COMMANDS = {
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
     "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
+    "config": ("ottla.cli.config", "config", "Show and change settings of topics and brokers."),
+    "cluster": ("ottla.cli.cluster", "cluster_command", "Show the cluster's id, its controller and its brokers."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
 }
 

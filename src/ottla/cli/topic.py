@@ -7,16 +7,15 @@ from uuid import UUID
 import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.no_effect import warn_of_no_effect
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 from ottla.cli.topic_offsets import delete_records, offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ottla.client.admin import Admin, ConfigEntry
     from ottla.client.cluster import Cluster
     from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
+    from ottla.client.configs import ConfigEntry
 
 
 @click.group()
@@ -49,6 +48,7 @@ def create(
 
     async def action(cluster: "Cluster") -> None:
         from ottla.client.admin import BROKER_DEFAULT, Admin, NewTopic
+        from ottla.client.configs import ConfigResource
         from ottla.client.errors import BrokerError
         from ottla.model.error_code import ErrorCode
 
@@ -64,7 +64,7 @@ def create(
                 continue
             count = created.partitions if created.partitions > 0 else partitions
             click.echo(f"created topic {name}" + (f" with {_count(count, 'partition')}" if count else ""))
-            await _warn_of_no_effect(admin, name, settings)
+            await warn_of_no_effect(admin, ConfigResource.topic(name), settings)
 
     with_cluster(bootstrap, action)
 
@@ -147,12 +147,15 @@ def alter(
 
     async def action(cluster: "Cluster") -> None:
         from ottla.client.admin import Admin
+        from ottla.client.configs import ConfigResource
 
         admin = Admin(cluster)
         if changes:
-            await admin.alter_topic_configs(name, changes)
+            await admin.alter_configs(ConfigResource.topic(name), changes)
             click.echo(f"changed {_count(len(changes), 'setting')} of topic {name}")
-            await _warn_of_no_effect(admin, name, [key for key, value in changes.items() if value is not None])
+            await warn_of_no_effect(
+                admin, ConfigResource.topic(name), [key for key, value in changes.items() if value is not None]
+            )
         if partitions is not None:
             await admin.create_partitions(name, partitions)
             click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
@@ -193,25 +196,9 @@ topic.add_command(offsets)
 topic.add_command(delete_records)
 
 
-async def _warn_of_no_effect(admin: "Admin", topic: str, names: "Collection[str]") -> None:
-    """Say on stderr which settings that were just made change nothing, as the broker that took them documents them."""
-    from ottla.client.errors import ClientError
-    from ottla.settings.definition import NO_EFFECT
-
-    if not names:
-        return
-    try:
-        entries = await admin.describe_topic_configs(topic, names, with_documentation=True)
-    except ClientError:  # they are made; whoever may change settings need not be allowed to read them
-        return
-    for entry in entries:
-        _, says_so, reason = (entry.documentation or "").partition(NO_EFFECT)
-        if says_so:
-            click.echo(f"warning: {entry.name} changes nothing yet: {reason.removesuffix('.')}", err=True)
-
-
 async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[str, Any]:
-    from ottla.client.admin import Admin, ConfigSource
+    from ottla.client.admin import Admin
+    from ottla.client.configs import ConfigResource, ConfigSource
     from ottla.client.offsets import OffsetAt
     from ottla.model.topic_partition import TopicPartition
 
@@ -221,7 +208,9 @@ async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[st
     starts = await admin.list_offsets(dict.fromkeys(led, OffsetAt.EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(led, OffsetAt.LATEST))
     configs = [
-        each for each in await admin.describe_topic_configs(name) if all_configs or each.source == ConfigSource.TOPIC
+        each
+        for each in await admin.describe_configs(ConfigResource.topic(name))
+        if all_configs or each.source == ConfigSource.TOPIC
     ]
 
     def partition(each: "PartitionMetadata") -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Topics, their settings, and the cluster, for people and programs that run it."""
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -9,6 +8,7 @@ from msgspec import Struct, field
 
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from ottla.client.delete_records import delete_records
 from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
@@ -26,48 +26,9 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 
 BROKER_DEFAULT = -1
 """As a number of partitions or replicas: what the broker is configured to give."""
-
-
-class ResourceType(IntEnum):
-    """What settings belong to."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
-class ConfigSource(IntEnum):
-    """Where the value of a setting comes from; the strongest that has one wins."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does with one setting."""
-
-    SET = 0
-    DELETE = 1
 
 
 class NewTopic(Struct, frozen=True):
@@ -86,17 +47,6 @@ class CreatedTopic(NamedTuple):
     topic_id: UUID
     partitions: int
     replication_factor: int
-
-
-class ConfigEntry(NamedTuple):
-    """One setting of a topic or broker. `value` is None for a secret, `documentation` where none was asked for."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    read_only: bool
-    sensitive: bool
-    documentation: str | None = None
 
 
 class Admin:
@@ -174,49 +124,15 @@ class Admin:
         _raise_for_topic(ErrorCode(result.error_code), name, what, result.error_message)
         self._cluster.metadata.forget_topic(name)
 
-    async def describe_topic_configs(
-        self, name: str, names: Iterable[str] | None = None, *, with_documentation: bool = False
+    async def describe_configs(
+        self, resource: ConfigResource, names: Iterable[str] | None = None, *, with_documentation: bool = False
     ) -> list[ConfigEntry]:
-        """Settings of a topic, with None all of them, with where each comes from. Raises TopicNotFoundError."""
-        keys = None if names is None else tuple(names)
-        request = DescribeConfigsRequest(
-            resources=(
-                DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=keys),
-            ),
-            include_documentation=with_documentation,
-        )
-        response = await self._cluster.ask_any(request, DescribeConfigsResponse)
-        [result] = response.results
-        _raise_for_topic(ErrorCode(result.error_code), name, f"settings of topic {name!r}", result.error_message)
-        return [
-            ConfigEntry(
-                each.name,
-                each.value,
-                _source(each.config_source),
-                each.read_only,
-                each.is_sensitive,
-                each.documentation,
-            )
-            for each in result.configs
-        ]
+        """Settings of a topic or broker; see `ottla.client.configs.describe_configs`."""
+        return await describe_configs(self._cluster, resource, names, with_documentation=with_documentation)
 
-    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set settings of a topic; None takes the topic's own value away. All or nothing. Raises BrokerError."""
-        configs = tuple(
-            AlterableConfig(
-                name=key,
-                config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
-                value=value,
-            )
-            for key, value in changes.items()
-        )
-        request = IncrementalAlterConfigsRequest(
-            resources=(AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configs=configs),)
-        )
-        response = await self._cluster.ask_any(request, IncrementalAlterConfigsResponse)
-        [result] = response.responses
-        what = f"the settings of topic {name!r} were not changed"
-        _raise_for_topic(ErrorCode(result.error_code), name, what, result.error_message)
+    async def alter_configs(self, resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic or broker; see `ottla.client.configs.alter_configs`."""
+        await alter_configs(self._cluster, resource, changes)
 
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
@@ -227,13 +143,6 @@ class Admin:
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | BrokerError]:
         """Delete the records before an offset of each partition; see `ottla.client.delete_records.delete_records`."""
         return await delete_records(self._cluster, before, self._cluster.deadline())
-
-
-def _source(number: int) -> ConfigSource:
-    try:
-        return ConfigSource(number)
-    except ValueError:
-        return ConfigSource.UNKNOWN
 
 
 def _raise_for_topic(code: ErrorCode, name: str, what: str, message: str | None = None) -> None:

@@ -53,6 +53,14 @@ MISTAKES = [
     ["group", "reset", "g", "t", "--to-datetime", "soon"],
     ["group", "reset", "g", "t", "--by-duration", "1w"],
     ["group", "reset", "g", "t:1-0", "--shift-by", "-5"],
+    ["config", "list"],
+    ["config", "list", "--topic", "t", "--broker", "1"],
+    ["config", "list", "--broker", "one"],
+    ["config", "get", "--topic", "t"],
+    ["config", "set", "--topic", "t"],
+    ["config", "set", "--topic", "t", "retention.ms"],
+    ["config", "delete", "retention.ms"],
+    ["cluster", "extra"],
     ["log", "dump"],
     ["serve", "--kafka", "nowhere:port"],
     ["serve", "--advertise", ":9092"],
@@ -69,7 +77,7 @@ def test_a_mistake_is_said_in_one_line(arguments, capsys):
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("group", [[], ["topic"], ["group"], ["log"]], ids=" ".join)
+@pytest.mark.parametrize("group", [[], ["topic"], ["group"], ["config"], ["log"]], ids=" ".join)
 def test_a_group_without_a_command_shows_its_help(group, capsys):
     assert run(group) == ExitCode.USAGE
     captured = capsys.readouterr()
@@ -99,9 +107,11 @@ COMMANDS = [
     [], ["serve"], ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "alter"],
     ["topic", "delete"], ["topic", "offsets"], ["topic", "delete-records"], ["produce"], ["consume"],
     ["group"], ["group", "list"], ["group", "describe"],
-    ["group", "delete"], ["group", "delete-offsets"], ["group", "reset"], ["log"], ["log", "dump"],
+    ["group", "delete"], ["group", "delete-offsets"], ["group", "reset"],
+    ["config"], ["config", "list"], ["config", "get"], ["config", "set"], ["config", "delete"], ["cluster"],
+    ["log"], ["log", "dump"],
 ]  # fmt: skip
-GROUPS = [[], ["topic"], ["group"], ["log"]]
+GROUPS = [[], ["topic"], ["group"], ["config"], ["log"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words) or "ottla")

@@ -2,10 +2,11 @@
 
 import pytest
 
-from ottla.client.admin import Admin, ConfigSource, NewTopic
+from ottla.client.admin import Admin, NewTopic
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
-from ottla.client.errors import BrokerError, GroupNotFoundError, TopicNotFoundError
+from ottla.client.configs import ConfigResource, ConfigSource
+from ottla.client.errors import BrokerError, BrokerUnreachableError, GroupNotFoundError, TopicNotFoundError
 from ottla.client.group_admin import GroupAdmin
 from ottla.client.group_protocol import encode_assignment
 from ottla.client.options import ClientOptions
@@ -123,7 +124,7 @@ async def test_settings_come_with_their_source(broker, cluster):
     broker.handlers[DescribeConfigsRequest] = lambda request, version: DescribeConfigsResponse(
         results=(DescribeConfigsResult(resource_type=2, resource_name="t", configs=configs),)
     )
-    first, second = await Admin(cluster).describe_topic_configs("t")
+    first, second = await Admin(cluster).describe_configs(ConfigResource.topic("t"))
     assert (first.value, first.source) == ("5", ConfigSource.TOPIC)
     assert (second.value, second.source, second.sensitive) == (None, ConfigSource.UNKNOWN, True)
 
@@ -135,7 +136,9 @@ async def test_settings_can_be_asked_for_by_name_with_what_is_said_of_them(broke
     broker.handlers[DescribeConfigsRequest] = lambda request, version: DescribeConfigsResponse(
         results=(DescribeConfigsResult(resource_type=2, resource_name="t", configs=configs),)
     )
-    [entry] = await Admin(cluster).describe_topic_configs("t", ["retention.ms"], with_documentation=True)
+    [entry] = await Admin(cluster).describe_configs(
+        ConfigResource.topic("t"), ["retention.ms"], with_documentation=True
+    )
     assert entry.documentation == "So long."
     [request] = broker.asked(DescribeConfigsRequest)
     assert (request.resources[0].configuration_keys, request.include_documentation) == (("retention.ms",), True)
@@ -145,7 +148,7 @@ async def test_settings_are_set_and_taken_away_one_by_one(broker, cluster):
     broker.handlers[IncrementalAlterConfigsRequest] = lambda request, version: IncrementalAlterConfigsResponse(
         responses=(AlterConfigsResourceResponse(resource_type=2, resource_name="t"),)
     )
-    await Admin(cluster).alter_topic_configs("t", {"a": "1", "b": None})
+    await Admin(cluster).alter_configs(ConfigResource.topic("t"), {"a": "1", "b": None})
     [request] = broker.asked(IncrementalAlterConfigsRequest)
     assert [(each.name, each.config_operation, each.value) for each in request.resources[0].configs] == [
         ("a", 0, "1"),
@@ -333,3 +336,36 @@ async def test_a_partition_that_was_not_cut_says_why_and_the_others_are(broker, 
     assert "the broker left t-0 out of its answer" in str(left_out)
     with pytest.raises(TopicNotFoundError, match="partition 7 of topic 't'"):
         await Admin(cluster).delete_records({TopicPartition("t", 7): 1})
+
+
+async def test_a_broker_is_asked_for_its_own_settings_and_any_for_those_of_all(broker, cluster):
+    broker.handlers[DescribeConfigsRequest] = lambda request, version: DescribeConfigsResponse(
+        results=(
+            DescribeConfigsResult(
+                resource_type=4, resource_name=request.resources[0].resource_name,
+                configs=(DescribeConfigsResourceResult(name="num.partitions", value="3", config_source=3),),
+            ),
+        )
+    )  # fmt: skip
+    for resource in (ConfigResource.broker(1), ConfigResource.all_brokers()):
+        [entry] = await Admin(cluster).describe_configs(resource)
+        assert (entry.value, entry.source) == ("3", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    asked = [request.resources[0] for request in broker.asked(DescribeConfigsRequest)]
+    assert [(each.resource_type, each.resource_name) for each in asked] == [(4, "1"), (4, "")]
+    with pytest.raises(BrokerUnreachableError, match="broker 2 is not in the cluster"):
+        await Admin(cluster).describe_configs(ConfigResource.broker(2))
+
+
+async def test_settings_that_are_refused_say_whose_they_are_and_why(broker, cluster):
+    def refused(code: int) -> IncrementalAlterConfigsResponse:
+        return IncrementalAlterConfigsResponse(
+            responses=(AlterConfigsResourceResponse(code, "not so", resource_type=4, resource_name="1"),)
+        )
+
+    broker.handlers[IncrementalAlterConfigsRequest] = in_turn(
+        refused(ErrorCode.INVALID_CONFIG), refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    )
+    with pytest.raises(BrokerError, match="the settings of broker 1 were not changed: not so"):
+        await Admin(cluster).alter_configs(ConfigResource.broker(1), {"a": "b"})
+    with pytest.raises(TopicNotFoundError):
+        await Admin(cluster).alter_configs(ConfigResource.topic("none"), {"a": "b"})

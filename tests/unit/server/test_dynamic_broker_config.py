@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client.admin import Admin, NewTopic
+from ottla.client.configs import ConfigResource
 from ottla.client.errors import BrokerError, BrokerUnreachableError
 from ottla.model.topic_partition import TopicPartition
 from ottla.server.log_configs import LogConfigs
@@ -78,7 +79,9 @@ async def test_settings_changed_beside_topics_that_come_and_go_hold_for_every_lo
                     partial(admin.delete_topic, name),
                     partial(admin.create_partitions, name, chance.randrange(2, 6)),
                     partial(
-                        admin.alter_topic_configs, name, {"max.message.bytes": chance.choice(["5000", "6000", None])}
+                        admin.alter_configs,
+                        ConfigResource.topic(name),
+                        {"max.message.bytes": chance.choice(["5000", "6000", None])},
                     ),
                     partial(
                         alter, cluster, chance.choice(["", "1"]), "log.retention.ms", chance.choice(["7000", None])

@@ -1,0 +1,51 @@
+"""`ottla cluster`: which cluster this is, and its brokers."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.cluster_metadata import ClusterMetadata
+
+
+@click.command("cluster")
+@bootstrap_option
+@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+def cluster_command(bootstrap: str, as_json: bool) -> None:
+    """Show the cluster's id, its controller, and its brokers with their addresses and racks.
+
+    The controller is the broker that takes changes. An address is where the broker tells clients to come to.
+
+    \b
+    Example:
+      ottla cluster
+    """
+
+    async def action(cluster: "Cluster") -> "ClusterMetadata":
+        from ottla.client.admin import Admin
+
+        return await Admin(cluster).describe_cluster()
+
+    found = with_cluster(bootstrap, action)
+    controller = found.controller_id if found.controller_id >= 0 else None
+    brokers = sorted(found.brokers.values(), key=lambda each: each.node_id)
+    if as_json:
+        print_json(
+            {
+                "cluster_id": found.cluster_id,
+                "controller": controller,
+                "brokers": [
+                    {"broker": each.node_id, "host": each.address.host, "port": each.address.port, "rack": each.rack}
+                    for each in brokers
+                ],
+            }
+        )
+        return
+    count = f"{len(brokers)} broker{'s' * (len(brokers) != 1)}"
+    click.echo(f"cluster {found.cluster_id or '-'}  controller {'-' if controller is None else controller}  {count}")
+    rows = [(each.node_id, str(each.address), each.rack, each.node_id == controller) for each in brokers]
+    print_table(["BROKER", "ADDRESS", "RACK", "CONTROLLER"], rows, right=["BROKER"])

@@ -1,0 +1,195 @@
+"""`ottla config`: settings of topics and brokers, where their values come from, and changing them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import CommandError
+from ottla.cli.no_effect import warn_of_no_effect
+from ottla.cli.output import print_json, print_table
+from ottla.cli.settings import parse_settings
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.configs import ConfigEntry, ConfigResource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def config() -> None:
+    """Show and change settings of topics and brokers."""
+
+
+def _of_option(command: F) -> F:
+    """Whose settings: one of the two."""
+    topic = click.option("-t", "--topic", metavar="NAME", help="The settings of this topic.")
+    broker = click.option("--broker", metavar="ID|all", help="Those of this broker, or what is set for all brokers.")
+    return topic(broker(command))
+
+
+@config.command("list")
+@bootstrap_option
+@_of_option
+@click.option("--changed", is_flag=True, help="Leave out those that have their default value.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of settings.")
+def list_configs(bootstrap: str, topic: str | None, broker: str | None, changed: bool, as_json: bool) -> None:
+    """List settings with their values, and where each value comes from.
+
+    The sources, the strongest first: topic, dynamic_broker (set for this broker while it ran), dynamic_default_broker
+    (set for all brokers), static_broker (what the broker was started with), default. Of all brokers only what was set
+    for all is listed.
+
+    \b
+    Examples:
+      ottla config list --topic events --changed
+      ottla config list --broker 1
+    """
+    _show(_describe(bootstrap, topic, broker, None, changed=changed), as_json=as_json)
+
+
+@config.command("get")
+@bootstrap_option
+@_of_option
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of settings.")
+@click.option("-q", "--quiet", is_flag=True, help="Values only, one a line, in the order of the keys.")
+def get(
+    bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...], as_json: bool, quiet: bool
+) -> None:
+    """Show these settings.
+
+    \b
+    Example:
+      ottla config get --topic events retention.ms cleanup.policy
+    """
+    found = {each.name: each for each in _describe(bootstrap, topic, broker, keys)}
+    missing = [key for key in keys if key not in found]
+    if missing:
+        flags = f"--topic {topic}" if topic is not None else f"--broker {broker}"
+        said = (
+            f"{missing[0]!r} is not set for all brokers" if broker == "all" else f"there is no setting {missing[0]!r}"
+        )
+        raise CommandError(f"{said}; `ottla config list {flags}` shows those there are", ExitCode.NOT_FOUND)
+    if quiet:
+        for key in keys:
+            click.echo(found[key].value or "")
+    else:
+        _show([found[key] for key in dict.fromkeys(keys)], as_json=as_json)
+
+
+@config.command("set")
+@bootstrap_option
+@_of_option
+@click.argument("settings", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of the settings as they are now.")
+def set_configs(
+    bootstrap: str, topic: str | None, broker: str | None, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """Set settings, all of them or none.
+
+    Those of a broker last over its restarts; what is set for one broker is stronger than what is set for all.
+
+    \b
+    Examples:
+      ottla config set --topic events retention.ms=86400000
+      ottla config set --broker all log.retention.ms=86400000
+    """
+    _alter(bootstrap, topic, broker, dict(parse_settings(settings)), as_json=as_json)
+
+
+@config.command("delete")
+@bootstrap_option
+@_of_option
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of the settings as they are now.")
+def delete(bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...], as_json: bool) -> None:
+    """Take settings away, so that the next source has its say: for a topic its broker, in the end the default.
+
+    \b
+    Example:
+      ottla config delete --topic events retention.ms
+    """
+    _alter(bootstrap, topic, broker, dict.fromkeys(keys), as_json=as_json)
+
+
+def _resource(topic: str | None, broker: str | None) -> "ConfigResource":
+    from ottla.client.configs import ConfigResource
+
+    if (topic is None) == (broker is None):
+        raise click.UsageError("say whose settings: --topic NAME, or --broker ID or all")
+    if topic is not None:
+        return ConfigResource.topic(topic)
+    if broker == "all":
+        return ConfigResource.all_brokers()
+    if broker is None or not (broker.isascii() and broker.isdecimal() and len(broker) <= 10):
+        raise click.BadParameter(f"{broker!r} is neither the number of a broker nor all")
+    return ConfigResource.broker(int(broker))
+
+
+def _check_broker(cluster: "Cluster", broker: str | None) -> None:
+    if broker is not None and broker != "all" and int(broker) not in cluster.metadata.brokers:
+        raise CommandError(
+            f"broker {int(broker)} is not in the cluster; `ottla cluster` shows those that are", ExitCode.NOT_FOUND
+        )
+
+
+def _describe(
+    bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...] | None, *, changed: bool = False
+) -> "list[ConfigEntry]":
+    resource = _resource(topic, broker)
+
+    async def action(cluster: "Cluster") -> "list[ConfigEntry]":
+        from ottla.client.admin import Admin
+        from ottla.client.configs import ConfigSource
+
+        _check_broker(cluster, broker)
+        entries = await Admin(cluster).describe_configs(resource, keys)
+        return sorted(each for each in entries if not changed or each.source != ConfigSource.DEFAULT)
+
+    return with_cluster(bootstrap, action)
+
+
+def _alter(
+    bootstrap: str, topic: str | None, broker: str | None, changes: dict[str, str | None], *, as_json: bool
+) -> None:
+    resource = _resource(topic, broker)
+
+    async def action(cluster: "Cluster") -> "list[ConfigEntry]":
+        from ottla.client.admin import Admin
+
+        _check_broker(cluster, broker)
+        admin = Admin(cluster)
+        await admin.alter_configs(resource, changes)
+        if not as_json:
+            click.echo(f"changed {len(changes)} setting{'s' * (len(changes) != 1)} of {resource}")
+        await warn_of_no_effect(admin, resource, [key for key, value in changes.items() if value is not None])
+        return sorted(await admin.describe_configs(resource, changes)) if as_json else []
+
+    entries = with_cluster(bootstrap, action)
+    if as_json:
+        _show(entries, as_json=True)
+
+
+def _show(entries: "list[ConfigEntry]", *, as_json: bool) -> None:
+    from ottla.client.configs import ConfigSource
+
+    rows = [
+        {
+            "name": each.name,
+            "value": each.value,
+            "source": each.source.name.lower(),
+            "default": each.source == ConfigSource.DEFAULT,
+            "read_only": each.read_only,
+            "sensitive": each.sensitive,
+        }
+        for each in entries
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ["NAME", "VALUE", "SOURCE", "DEFAULT"]
+        print_table(columns, [tuple(each.values())[:4] for each in rows])
