@@ -150,7 +150,8 @@ class LogSegment:
 
     def find_age(self, disk: Disk, indexes: IndexCache) -> None:
         """See what `newest_time` is. BLOCKING, in any thread. Raises OSError."""
-        if self.max_timestamp(indexes).timestamp < 0 and self.size:
+        is_new = not self.size and self.recent is not None
+        if self.max_timestamp(indexes).timestamp < 0 and not is_new:  # compaction may leave nothing of a closed one
             with suppress(FileNotFoundError):  # it is made with the first write
                 self._modified_ms = disk.modified_ms(self.log_path)
 

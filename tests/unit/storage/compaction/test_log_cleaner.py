@@ -441,3 +441,20 @@ async def test_it_works_by_itself_after_the_back_off_and_stops(directory: OpenDi
         directory.timer.advance(15_000)
         await asyncio.sleep(0.001)
     await directory.manager.cleaner.stop()
+
+
+async def test_retention_goes_on_behind_a_segment_of_which_nothing_is_left(directory: OpenDirectory) -> None:
+    both = replace(COMPACTED, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1_000)
+    log = await directory.log(both)
+    await write(directory, log)
+    # Less than any segment has: none is put together with another.
+    log.config = replace(both, segment_bytes=500)
+    await compact(directory)
+    assert log.segments[0].size == 0
+    for segment in log.segments:
+        os.utime(segment.log_path, (NOW_MS / 1_000, NOW_MS / 1_000))
+    await directory.manager.apply_retention()
+    assert log.log_start_offset == 0, "its time, that of its file, is not over"
+    await directory.pass_time(1_001)
+    await directory.manager.apply_retention()
+    assert log.log_start_offset == log.log_end_offset
