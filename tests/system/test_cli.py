@@ -566,6 +566,15 @@ def test_offsets_of_partitions_are_forgotten(cli: Cli, filled: str) -> None:
     assert committed_by(cli, group, filled) == [OFFSET_INVALID, 10]
 
 
+def test_every_group_that_was_not_deleted_has_a_line(cli: Cli) -> None:
+    done = cli.run("group", "delete", "nosuch-1", "nosuch-2", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (4, [])
+    assert done.stderr.decode().splitlines() == [
+        f"ottla: consumer group '{name}' does not exist; `ottla group list` shows those that do"
+        for name in ("nosuch-1", "nosuch-2")
+    ]
+
+
 # --- ends -----------------------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ MISTAKES = [
     ["consume", "t", "--json", "-f", "%v"],
     ["consume", "t", "-f", "%x"],
     ["consume", "t", "-p", "x"],
+    ["consume", "t", "-p", "4-2"],
     ["consume", "t", "-c", "0"],
     ["consume", "t", "-b", "a:b"],
     ["topic", "list", "-b", ""],
