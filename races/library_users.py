@@ -106,9 +106,9 @@ class LibraryProducer(LibraryUser):
         payload = Payload(self.producer_name, number)
         return append, key_of(payload), value_of(*payload, VALUE_BYTES)
 
-    def acknowledged(self, append: Append, offset: int) -> None:
+    def acknowledged(self, append: Append, offset: int | None) -> None:
         """The library says where it lies."""
-        append.offset, append.answered_at = offset, self.stage.now()
+        append.offset, append.answered_at = -1 if offset is None else offset, self.stage.now()
 
     def stalled(self, undecided: Iterable[Append]) -> None:
         """These records are not decided long after the library was to give up on them."""
