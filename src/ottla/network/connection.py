@@ -8,6 +8,7 @@ What it does about requests is its state (`ottla.network.connection_state`), and
 It stops
 - while too many requests are unanswered, or too many bytes not taken by the peer (`ottla.network.flow_control`);
 - while there is no memory for requests (`ottla.network.request_memory`);
+- while its client is to be quiet, which whoever keeps quotas says (`mute`);
 - for good when it drains, or when the peer has said that it sends nothing more.
 
 What carries the bytes (`ottla.network.transport`) and where a frame ends (`ottla.network.frame_reader`) are arguments.
@@ -29,6 +30,7 @@ from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
 from ottla.network.socket_watch import SocketWatch
 from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
+from ottla.runtime.timing_wheel import TimerTask
 
 __all__ = ["Connection", "ResponseSlot"]
 
@@ -47,8 +49,10 @@ _DISCARDS_MAX = 64
 _OPEN: Final = State.OPEN
 _PAUSED: Final = State.PAUSED
 _STARVED: Final = State.STARVED
+_MUTED: Final = State.MUTED
 _HALF_CLOSED: Final = State.HALF_CLOSED
 _CLOSED: Final = State.CLOSED
+_MUTABLE: Final = frozenset({State.OPEN, State.PAUSED, State.STARVED})
 """To reach a member through its class costs ten times as much, and these are asked for several times a request."""
 
 
@@ -59,12 +63,15 @@ class Connection:
         "_handler",
         "_idle",
         "_is_flush_due",
+        "_muted_until_ms",
         "_output",
         "_reader",
         "_responses",
         "_resume_pushing",
+        "_resume_unmuted",
         "_services",
         "_transport",
+        "_unmuting",
         "_watch",
         "local",
         "peer",
@@ -80,6 +87,9 @@ class Connection:
         self._handler: ConnectionHandler | None = None
         self._is_flush_due = False  # what is pushed to the output will be written in this turn without further ado
         self._resume_pushing: Callable[[], None] | None = None
+        self._muted_until_ms = 0
+        self._unmuting: TimerTask | None = None
+        self._resume_unmuted: Callable[[], None] | None = None
         self._watch = SocketWatch(services.loop, transport.fileno(), self._on_readable, self._on_writable)
         self._idle = IdleWatch(
             services.clock,
@@ -164,6 +174,8 @@ class Connection:
             return
         self._move(Event.DRAIN)
         self._watch.read(False)
+        if self._resume_unmuted is not None:  # what was handed out is answered before the end
+            self._services.loop.call_soon(self._resume_handler)
         self._schedule_flush()
 
     def fail(self, reason: str) -> None:
@@ -185,6 +197,10 @@ class Connection:
         self._watch.close()
         self._transport.close()
         self._idle.close()
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+            self._unmuting = None
+        self._resume_unmuted = None
         self._responses.clear()
         self._services.metrics.out_bytes -= self._output.memory_bytes
         self._output.clear()
@@ -227,6 +243,62 @@ class Connection:
 
     def _move(self, event: Event) -> None:
         self.state = next_state(self.state, event)
+
+    # Quotas.
+
+    def mute(self, throttle_ms: int) -> None:
+        """Do not read for so long, and hand no request out that is here already: its client is over a quota (KIP-219).
+
+        What was handed out is answered all the same. A connection that is muted already stays so until the later of the
+        two times; one that is ending is not read anyway.
+        """
+        services = self._services
+        until_ms = services.clock.monotonic_ms() + throttle_ms
+        if self.state is _MUTED:
+            self._muted_until_ms = max(self._muted_until_ms, until_ms)
+        elif self.state in _MUTABLE:
+            self._muted_until_ms = until_ms
+            self._move(Event.MUTE)
+            self._watch.read(False)
+            self._unmuting = services.timer.schedule(throttle_ms, self._unmute)
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether its client is to be quiet: what has been handed out and not begun should wait (`when_unmuted`)."""
+        return self.state is _MUTED
+
+    def when_unmuted(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once, when the time of a muted connection is over or it drains; never when it is closed."""
+        assert self._resume_unmuted is None
+        self._resume_unmuted = resume
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        if self.state is not _MUTED:
+            return
+        left_ms = self._muted_until_ms - self._services.clock.monotonic_ms()
+        if left_ms > 0:
+            self._unmuting = self._services.timer.schedule(left_ms, self._unmute)
+            return
+        self._move(Event.UNMUTE)
+        self._idle.moved()
+        try:
+            self._resume_handler()
+            self._read_again()
+        except Exception:
+            self._break()
+
+    def _read_again(self) -> None:
+        """It was muted; what waited for the end of that may have had it muted again, or closed."""
+        if self.state is _OPEN and self._is_full():
+            self._move(Event.HIGH_WATER)
+        if self.state is not _CLOSED:
+            self._pump()
+
+    def _resume_handler(self) -> None:
+        resume, self._resume_unmuted = self._resume_unmuted, None
+        if resume is not None:
+            resume()
 
     # The socket has something to read.
 
@@ -391,6 +463,10 @@ class Connection:
             self._pump()
         else:
             self._end_if_done()
+
+    def _is_full(self) -> bool:
+        services = self._services
+        return services.flow.is_full(len(self._responses.answers), self.pending_bytes, services.metrics.out_bytes)
 
     def _is_low(self) -> bool:
         services = self._services

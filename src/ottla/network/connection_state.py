@@ -7,7 +7,8 @@
               PAUSED ------------------+ |  | +--------> STARVED                 |
                  ^----- HIGH_WATER ------+  +- MEMORY ------+                    |
                                                                                  |
-    NEW, OPEN, PAUSED, STARVED, HALF_CLOSED --- DRAIN ---> DRAINING              |
+    OPEN, PAUSED, STARVED --- MUTE ---> MUTED --- UNMUTE ---> OPEN               |
+    NEW, OPEN, PAUSED, STARVED, MUTED, HALF_CLOSED --- DRAIN ---> DRAINING       |
     all --- CLOSE ---> CLOSED   <--- when all is answered and sent --------------+
 
 Only an open connection is read. What was read is answered in every state but the last.
@@ -35,6 +36,10 @@ class State(Enum):
     STARVED = auto()
     """There is no memory to receive into (`ottla.network.request_memory`)."""
 
+    MUTED = auto()
+    """Its client is over a quota (KIP-219): nothing is read and requests that are here wait until its time is up. What
+    a request has of memory stays counted, and neither idleness nor a stalled request is held against it."""
+
     HALF_CLOSED = auto()
     """The peer sends nothing more but may still read: it closes when all it asked for is answered and sent."""
 
@@ -57,6 +62,10 @@ class Event(Enum):
     """`FlowControl.is_low`."""
     NO_MEMORY = auto()
     MEMORY = auto()
+    MUTE = auto()
+    """A quota was exceeded."""
+    UNMUTE = auto()
+    """The time to be quiet is over."""
     PEER_FINISHED = auto()
     """The peer has shut down its side, or is gone without a reset: the two look the same."""
     DRAIN = auto()
@@ -69,17 +78,23 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.PAUSED, Event.LOW_WATER): State.OPEN,
     (State.OPEN, Event.NO_MEMORY): State.STARVED,
     (State.STARVED, Event.MEMORY): State.OPEN,
+    (State.OPEN, Event.MUTE): State.MUTED,
+    (State.PAUSED, Event.MUTE): State.MUTED,
+    (State.STARVED, Event.MUTE): State.MUTED,
+    (State.MUTED, Event.UNMUTE): State.OPEN,
     (State.OPEN, Event.PEER_FINISHED): State.HALF_CLOSED,
     (State.NEW, Event.DRAIN): State.DRAINING,
     (State.OPEN, Event.DRAIN): State.DRAINING,
     (State.PAUSED, Event.DRAIN): State.DRAINING,
     (State.STARVED, Event.DRAIN): State.DRAINING,
+    (State.MUTED, Event.DRAIN): State.DRAINING,
     (State.HALF_CLOSED, Event.DRAIN): State.DRAINING,
     (State.DRAINING, Event.DRAIN): State.DRAINING,
     (State.NEW, Event.CLOSE): State.CLOSED,
     (State.OPEN, Event.CLOSE): State.CLOSED,
     (State.PAUSED, Event.CLOSE): State.CLOSED,
     (State.STARVED, Event.CLOSE): State.CLOSED,
+    (State.MUTED, Event.CLOSE): State.CLOSED,
     (State.HALF_CLOSED, Event.CLOSE): State.CLOSED,
     (State.DRAINING, Event.CLOSE): State.CLOSED,
 }
