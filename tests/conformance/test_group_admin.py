@@ -12,7 +12,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.admin import KafkaAdminClient
 
-from ottla.groups.group_partition import partition_of_group
+from ottla.coordination.key_partition import partition_of_key
 from tests.broker_process import BrokerProcess
 from tests.conformance.group_members import PARTITIONS, ConfluentMember, fill, new_group, poll_until, read_all
 from tests.conformance.topics import new_topic
@@ -136,7 +136,7 @@ def test_the_offsets_topic_holds_kafkas_records(broker: BrokerProcess) -> None:
     member.close()
 
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False)
-    partition = PythonTopicPartition("__consumer_offsets", partition_of_group(group, 50))
+    partition = PythonTopicPartition("__consumer_offsets", partition_of_key(group, 50))
     assert len(consumer.partitions_for_topic(partition.topic)) == 50
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)

@@ -24,6 +24,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     offsets_topic_segment_bytes: int = 100 << 20
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_segment_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
         if self.node_id < 0:
@@ -33,6 +37,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             "offsets_topic_num_partitions",
             "offsets_topic_replication_factor",
             "offsets_topic_segment_bytes",
+            "transaction_state_log_num_partitions",
+            "transaction_state_log_replication_factor",
+            "transaction_state_log_min_isr",
+            "transaction_state_log_segment_bytes",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -48,4 +56,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             offsets_topic_num_partitions=settings.integer("offsets.topic.num.partitions"),
             offsets_topic_replication_factor=settings.integer("offsets.topic.replication.factor"),
             offsets_topic_segment_bytes=settings.integer("offsets.topic.segment.bytes"),
+            transaction_state_log_num_partitions=settings.integer("transaction.state.log.num.partitions"),
+            transaction_state_log_replication_factor=settings.integer("transaction.state.log.replication.factor"),
+            transaction_state_log_min_isr=settings.integer("transaction.state.log.min.isr"),
+            transaction_state_log_segment_bytes=settings.integer("transaction.state.log.segment.bytes"),
         )

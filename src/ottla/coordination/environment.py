@@ -1,6 +1,7 @@
 """What a coordinator needs of the broker it runs in."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +22,11 @@ class CoordinatorLimits(Struct, frozen=True):
     """No batch of records may be larger: the internal topic's `max.message.bytes`."""
 
 
+def send_nothing(message: Any) -> None:
+    """For coordinators that have nothing to say to others."""
+    raise AssertionError(f"nobody takes the message {message!r}")
+
+
 class Environment(Struct, frozen=True):
     """The doors to time, threads and the event loop, and the limits. All belong to one event loop."""
 
@@ -29,3 +35,5 @@ class Environment(Struct, frozen=True):
     tasks: Tasks
     defer: Defer
     limits: CoordinatorLimits = CoordinatorLimits()
+    send: Callable[[Any], None] = send_nothing
+    """Takes the messages of outcomes, each once what it rests on is committed."""

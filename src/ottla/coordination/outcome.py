@@ -1,4 +1,4 @@
-"""What one step of a coordinator decides: records to write, answers to give, timers to set."""
+"""What one step of a coordinator decides: records to write, answers to give, messages to send, timers to set."""
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
@@ -26,13 +26,15 @@ class Outcome(Struct):
 
     `records` are applied by `CoordinatorShard.replay` and appended to the log, in order. `answers` leave when those
     records, and all that the shard wrote before them, are committed: no client hears of what a crash may take back.
-    A waiter may be any that the shard was given, now or in an earlier step. `timers` maps a timer's key to its delay in
+    A waiter may be any that the shard was given, now or in an earlier step. `messages` go to `Environment.send` at the
+    same time, and never when what they rest on was not committed. `timers` maps a timer's key to its delay in
     milliseconds, or to None to cancel it; setting a timer again moves it.
     """
 
     records: list[Any] = field(default_factory=list)
     answers: list[tuple[Waiter, Answer]] = field(default_factory=list)
     timers: dict[Hashable, int | None] = field(default_factory=dict)
+    messages: list[Any] = field(default_factory=list)
 
     def write(self, record: Any) -> None:
         """Have a record replayed and appended."""
@@ -41,6 +43,10 @@ class Outcome(Struct):
     def answer(self, waiter: Waiter, answer: Answer) -> None:
         """Answer somebody once everything up to here is committed."""
         self.answers.append((waiter, answer))
+
+    def send(self, message: Any) -> None:
+        """Tell somebody outside of the coordinator something once everything up to here is committed."""
+        self.messages.append(message)
 
     def set_timer(self, key: Hashable, delay_ms: int) -> None:
         """Have `handle_timer(key)` called after a delay, instead of what was set for this key before."""

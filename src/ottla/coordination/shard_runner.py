@@ -92,13 +92,23 @@ class ShardRunner:
             self._reload()
             return False
         self._timers.apply(outcome.timers)
-        self._log.write(encoded, outcome.answers)
+        answers = outcome.answers
+        if outcome.messages:
+            answers = [*answers, *((self._sender_of(message), Answer()) for message in outcome.messages)]
+        self._log.write(encoded, answers)
         return True
 
     def close(self) -> None:
         """This broker no longer leads the partition: tell everybody who waits, forget everything."""
         if self.state is not ShardState.CLOSED:
             self._unload(ShardState.CLOSED)
+
+    def _sender_of(self, message: Any) -> Waiter:
+        def on_committed(answer: Answer) -> None:
+            if answer.error is ErrorCode.NONE:
+                self._environment.send(message)
+
+        return on_committed
 
     async def _load(self, shard: CoordinatorShard) -> None:
         started_ms = self._environment.clock.monotonic_ms()

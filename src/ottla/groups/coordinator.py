@@ -7,6 +7,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ottla.coordination.environment import CoordinatorLimits, Environment
+from ottla.coordination.key_partition import partition_of_key
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.coordination.shard_state import ShardState
@@ -32,7 +33,6 @@ from ottla.groups.group_config import (
     PROTOCOLS_PER_MEMBER_MAX,
     GroupConfig,
 )
-from ottla.groups.group_partition import partition_of_group
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
 from ottla.metadata.image.image import MetadataImage
@@ -113,7 +113,7 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic whose leader coordinates the group."""
-        return partition_of_group(group_id, self.partition_count)
+        return partition_of_key(group_id, self.partition_count)
 
     # Members
 

@@ -58,8 +58,7 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "share.": _NOT_SERVED,
         "socket.connection.setup.timeout.": _REPLICATION,
         "telemetry.max.bytes": _NOT_SERVED,
-        "transaction.": _NOT_SERVED,
-        "transactional.id.expiration.ms": _NOT_SERVED,
+        "transaction.partition.verification.enable": "partitions are always verified",
         "unstable.": "nothing unstable is served",
     }
 )
@@ -91,6 +90,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "security.providers": _SECURITY,
         "ssl.": _SECURITY,
         "super.users": _SECURITY,
+        "transaction.two.phase.commit.enable": "transactions are decided here, in one phase",
         "zookeeper.": "the metadata is kept by the embedded store; leave it out",
     }
 )
@@ -100,6 +100,7 @@ HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "offsets.topic.compression.codec": frozenset({"0"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
         "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
+        "transaction.two.phase.commit.enable": frozenset({"false"}),
     }
 )
 """Settings that ask for what happens anyway when they have one of these values, and are refused with any other."""

@@ -12,8 +12,8 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.topics import TopicService
+from ottla.coordination.key_partition import partition_of_key
 from ottla.gateways.kafka.api import Api
-from ottla.groups.group_partition import partition_of_group
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
@@ -50,7 +50,7 @@ class AdminDoor:
 
     def partition_of_group(self, group_id: str) -> int:
         """The partition of the offsets topic that keeps the group."""
-        return partition_of_group(group_id, len(self.image.topics_by_name[CONSUMER_OFFSETS_TOPIC].partitions))
+        return partition_of_key(group_id, len(self.image.topics_by_name[CONSUMER_OFFSETS_TOPIC].partitions))
 
     async def open(self) -> AdminDoor:
         await self.metadata.start()

@@ -63,7 +63,7 @@ log.retention.check.interval.ms=300000
     assert settings.listeners.advertised == {"PLAINTEXT": Endpoint("localhost", 9092)}
     assert "CONTROLLER://:9093 of listeners is not opened" in settings.warnings[-1]
     passed_over = {warning.split()[0] for warning in settings.warnings if "is passed over" in warning}
-    assert {"process.roles", "num.io.threads", "transaction.state.log.min.isr"} <= passed_over
+    assert {"process.roles", "num.io.threads", "num.network.threads"} <= passed_over
     assert not passed_over & set(settings.explicit)
 
 

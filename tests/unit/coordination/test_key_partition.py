@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.group_partition import partition_of_group
+from ottla.coordination.key_partition import partition_of_key
 
 
 @pytest.mark.parametrize(
-    ("group_id", "java_hash_code"),
+    ("key", "java_hash_code"),
     [
         ("", 0),
         ("a", 97),
@@ -17,11 +17,11 @@ from ottla.groups.group_partition import partition_of_group
         ("console-consumer-12345", None),
     ],
 )
-def test_the_partition_follows_from_javas_hash_code(group_id: str, java_hash_code: int | None):
+def test_the_partition_follows_from_javas_hash_code(key: str, java_hash_code: int | None):
     if java_hash_code is None:
-        java_hash_code = naive_hash_code(group_id)
+        java_hash_code = naive_hash_code(key)
     magnitude = 0 if java_hash_code == -(2**31) else abs(java_hash_code)
-    assert partition_of_group(group_id, 50) == magnitude % 50
+    assert partition_of_key(key, 50) == magnitude % 50
 
 
 def naive_hash_code(text: str) -> int:
@@ -33,11 +33,11 @@ def naive_hash_code(text: str) -> int:
 
 
 @given(st.text(max_size=40), st.integers(1, 1000))
-def test_every_group_has_a_partition_by_the_definition(group_id: str, count: int):
-    value = naive_hash_code(group_id)
+def test_every_key_has_a_partition_by_the_definition(key: str, count: int):
+    value = naive_hash_code(key)
     expected = (0 if value == -(2**31) else abs(value)) % count
-    assert partition_of_group(group_id, count) == expected
+    assert partition_of_key(key, count) == expected
 
 
 def test_characters_beyond_16_bits_count_as_java_counts_them():
-    assert partition_of_group("\U0001f680", 50) == naive_hash_code("\U0001f680") % 50
+    assert partition_of_key("\U0001f680", 50) == naive_hash_code("\U0001f680") % 50

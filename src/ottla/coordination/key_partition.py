@@ -1,17 +1,17 @@
-"""Which partition of the offsets topic, and so which broker, a group belongs to."""
+"""Which partition of a coordinator's topic, and so which broker, a group or a transactional id belongs to."""
 
 import struct
 
 
-def partition_of_group(group_id: str, partition_count: int) -> int:
+def partition_of_key(key: str, partition_count: int) -> int:
     """Kafka's choice: the absolute value of Java's `String.hashCode`, modulo the partitions.
 
-    Every broker that reads the same offsets topic must choose the same, so this never changes.
+    Every broker that reads the same topic must choose the same, so this never changes.
 
-    >>> partition_of_group("flights", 50)
+    >>> partition_of_key("flights", 50)
     9
     """
-    value = _java_hash_code(group_id)
+    value = _java_hash_code(key)
     return (0 if value == _INT32_MIN else abs(value)) % partition_count
 
 
