@@ -35,10 +35,10 @@ async def test_two_who_need_the_same_topic_get_the_same_one(topics):
 
 
 async def test_what_cannot_be_made_is_told_why(topics):
-    outcomes = await topics.auto_create(ANONYMOUS, ["a", "bad name", "__transaction_state"])
+    outcomes = await topics.auto_create(ANONYMOUS, ["a", "bad name", "__share_group_state"])
     assert isinstance(outcomes["a"], TopicImage)
     assert outcomes["bad name"].code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert outcomes["__transaction_state"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert outcomes["__share_group_state"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_the_offsets_topic_is_made_once_compacted_and_with_as_many_replicas_as_there_are_brokers(topics):

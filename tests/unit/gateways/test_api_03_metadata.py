@@ -79,11 +79,11 @@ async def test_a_missing_topic_is_not_created_when_the_broker_forbids_it(open_do
 
 async def test_each_topic_has_its_own_error(open_door):
     door = await open_door({"default.replication.factor": "2"})
-    answer = await door.ask(API, named("bad name", "new", "__transaction_state"))
+    answer = await door.ask(API, named("bad name", "new", "__share_group_state"))
     assert {topic.name: topic.error_code for topic in answer.topics} == {
         "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "new": ErrorCode.INVALID_REPLICATION_FACTOR,
-        "__transaction_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "__share_group_state": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 
 
