@@ -92,6 +92,8 @@ class LogCleaner:
         self._pace = Pace(clock, timer)
         self._cleaned_up_to: dict[TopicPartition, int] = {}
         self._checkpoint_lock = asyncio.Lock()
+        self._picking = asyncio.Lock()
+        """Held by who looks for a log to compact: the next one chooses among those that are left."""
         self._in_progress: set[Log] = set()
         self._uncleanable: set[Log] = set()
         self._due: TimerTask | None = None
@@ -169,20 +171,18 @@ class LogCleaner:
 
     async def _pick(self) -> tuple[Log, DirtyRange] | None:
         """The log to be compacted next, which is in progress from here on."""
-        candidates = [log for log in self._catalogue.logs() if self._is_candidate(log)]
-        if not candidates or self._resources.writer.failure is not None:
-            return None
-        now_ms = self._clock.now_ms()
-        self._in_progress.update(candidates)
-        best: tuple[Log, DirtyRange] | None = None
-        try:
-            for log in candidates:
+        async with self._picking:
+            if self._resources.writer.failure is not None:
+                return None
+            now_ms = self._clock.now_ms()
+            best: tuple[Log, DirtyRange] | None = None
+            for log in [log for log in self._catalogue.logs() if self._is_candidate(log)]:
                 dirty = await self._look_at(log, now_ms)
                 if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
                     best = log, dirty
+            if best is not None:
+                self._in_progress.add(best[0])
             return best
-        finally:
-            self._in_progress.difference_update(log for log in candidates if best is None or log is not best[0])
 
     def _is_candidate(self, log: Log) -> bool:
         return (

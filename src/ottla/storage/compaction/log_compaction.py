@@ -108,15 +108,17 @@ class LogCompaction:
     async def run(self) -> CompactionResult:
         """Compact. Raises CompactionInterruptedError, KernelError and CorruptSegmentError for damage, OSError."""
         closed = [segment for segment in self._log.segments if segment.base_offset < self._range.uncleanable]
-        await self._note_keys([s for s, end in self._with_ends(closed) if end > self._range.first_dirty])
-        end_offset = min(self._keys.latest_offset + 1, self._range.uncleanable)
-        if end_offset <= self._range.first_dirty:
-            return self._result(self._range.first_dirty)
+        is_whole = await self._note_keys([s for s, end in self._with_ends(closed) if end > self._range.first_dirty])
+        seen_up_to = min(self._keys.latest_offset + 1, self._range.uncleanable)
+        # An earlier pass may have left no batch right below the end: what was looked at reaches up to it nevertheless.
+        end_offset = self._range.uncleanable if is_whole else seen_up_to
+        if seen_up_to <= self._range.first_dirty:
+            return self._result(end_offset)
         self._compaction = Compaction(
             self._keys,
             now_ms=self._now_ms,
             delete_retention_ms=self._log.config.delete_retention_ms,
-            end_offset=end_offset,
+            end_offset=seen_up_to,
             last_batches={each.producer_id: (each.last_offset, each.producer_epoch) for each in self._log.producers},
             aborted=[],
             max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
@@ -135,14 +137,16 @@ class LogCompaction:
         records = (0, 0) if compaction is None else (compaction.records_read, compaction.records_kept)
         return CompactionResult(end_offset, self._bytes_read, self._bytes_kept, *records)
 
-    async def _note_keys(self, dirty: Sequence[LogSegment]) -> None:
+    async def _note_keys(self, dirty: Sequence[LogSegment]) -> bool:
+        """Whether there was room for the keys of all of them."""
         for segment in dirty:
             reader = await self._step([segment], SegmentReader, self._resources.disk, segment)
             while not reader.is_at_end:
                 consumed, is_full = await self._step([segment], self._note_some, reader)
                 if is_full:
-                    return
+                    return False
                 await self._pace(consumed)
+        return True
 
     def _note_some(self, reader: SegmentReader) -> tuple[int, bool]:
         consumed, is_full = self._keys.add(reader.read())

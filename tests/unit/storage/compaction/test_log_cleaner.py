@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records, walk_batches
 from ottla.runtime.disk import OsDisk
 from ottla.storage.compaction.log_cleaner import CleanerConfig
@@ -458,3 +459,40 @@ async def test_retention_goes_on_behind_a_segment_of_which_nothing_is_left(direc
     await directory.pass_time(1_001)
     await directory.manager.apply_retention()
     assert log.log_start_offset == log.log_end_offset
+
+
+async def test_a_pass_ends_where_what_it_may_compact_ends_though_no_batch_lies_right_below(path: Path) -> None:
+    # Of the first segment the batch at offset 0 stays, and nothing up to the next segment, which is too young later.
+    early, late = NOW_MS - 10_000, NOW_MS
+    async with opened(path) as directory:
+        log = await directory.log(COMPACTED)
+        await directory.append_all(log, [stamped(999, "stays", early)])
+        while len(log.segments) == 1:
+            await directory.append_all(log, [stamped(0, "superseded", early)])
+        await directory.append_all(log, [stamped(998, "stays", late)])
+        await write(directory, log)
+        log.config = replace(COMPACTED, segment_bytes=500)  # none is put together with another
+        await compact(directory)
+        assert read(log)[0][0] == 0
+        second = log.segments[1].base_offset
+        assert batches_in(content(log.segments[0].log_path))[-1][2] < second - 1
+    (path / "cleaner-offset-checkpoint").unlink()
+    async with opened(path) as directory:
+        log = await directory.log(replace(COMPACTED, min_compaction_lag_ms=5_000))
+        assert (await compact(directory)).end_offset == second
+        assert await directory.manager.cleaner.run_once() is None, "nothing is left to do"
+
+
+def stamped(key: int, value: str, timestamp: int) -> bytearray:
+    return build_batch([(timestamp, b"key-%d" % key, value.encode() * 10, [])])
+
+
+async def test_two_passes_that_begin_together_compact_two_logs(path: Path) -> None:
+    async with opened(path, cleaner=CleanerConfig(threads=2)) as directory:
+        logs = [await directory.log(COMPACTED, TopicPartition("orders", index)) for index in range(2)]
+        for log in logs:
+            await write(directory, log)
+        cleaner = directory.manager.cleaner
+        results = await asyncio.gather(*(cleaner.run_once() for _ in range(3)))
+        assert [result is not None for result in results] == [True, True, False]
+        assert all(len(log.segments) < 5 for log in logs)
