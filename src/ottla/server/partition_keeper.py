@@ -26,6 +26,7 @@ from ottla.runtime.turns import in_turns
 from ottla.server.log_configs import LogConfigs
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 from ottla.storage.partition_metadata import UNKNOWN_TOPIC_ID
 
@@ -149,12 +150,12 @@ class PartitionKeeper:
             if self._node_id in partition.replicas and not self._replicas.find(topic.name, partition.index)
         }
         for name in missing:
-            await self._examine(topic, name)
+            await self._examine(topic, name, config.log)
         logs = await self._logs.create_logs(list(missing), topic.topic_id, config.log)
         for (name, partition), log in zip(missing.items(), logs, strict=True):
             self._add(topic, name, partition, log).min_insync_replicas = config.min_insync_replicas
 
-    async def _examine(self, topic: TopicImage, name: TopicPartition) -> None:
+    async def _examine(self, topic: TopicImage, name: TopicPartition, config: LogConfig) -> None:
         """Say what is strange about a log that is there already, and remove one that is another topic's."""
         log = self._logs.log(name)
         if log is None or log.topic_id == topic.topic_id:
@@ -163,6 +164,7 @@ class PartitionKeeper:
             logger.warning("%s does not say which topic it belongs to; it is taken for %s's", log.directory, topic.name)
             return
         logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
+        log.config = config  # it was loaded before anybody said what holds for it
         await self._logs.delete_log(name)
 
     def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> Partition:

@@ -33,7 +33,7 @@ from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
 from tests.unit.metadata.images import image_of, topic_record
 from tests.unit.metadata.metadata_broker import MetadataBroker
-from tests.unit.storage.data_directory import OpenDirectory, opened
+from tests.unit.storage.data_directory import OpenDirectory, names_in, opened
 
 
 class Harness:
@@ -129,6 +129,20 @@ async def test_the_log_of_an_earlier_topic_of_the_name_is_removed(harness: Harne
     await harness.load(topic_record("a", 5))
     assert harness.partition("a").log.log_end_offset == 0
     assert harness.partition("a").log.topic_id == topic_record("a", 5).topic_id
+
+
+async def test_the_log_of_an_earlier_topic_stays_as_long_as_the_settings_of_the_name_say(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        await directory.manager.create_log(TopicPartition("a", 0), A.topic_id, LogConfig())
+    async with opened(tmp_path) as directory:
+        harness = Harness(directory, tmp_path)
+        a = topic_resource("a")
+        await harness.load(topic_record("a", 5), ConfigRecord(a.type, a.name, "file.delete.delay.ms", "1000"))
+        await directory.pass_time(999)
+        assert len(names_in(tmp_path, "a-0.*-delete")) == 1
+        await directory.pass_time(1)
+        assert not names_in(tmp_path, "a-0.*-delete")
+        harness.groups.close()
 
 
 async def test_topics_come_grow_and_go(harness: Harness):
