@@ -23,7 +23,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     """Partitions in one answer that describes topics; the client asks on for more."""
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
-    offsets_topic_segment_bytes: int = 100 << 20
+    offsets_topic_segment_bytes: int = 1 << 20
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2

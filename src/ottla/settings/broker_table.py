@@ -453,10 +453,11 @@ _GROUPS: Final = (
     _setting(
         "offsets.topic.segment.bytes",
         _INT,
-        "104857600",
+        "1048576",
         Range(1),
         _HIGH,
-        "The segment size of the topic of committed offsets; small, so that it is compacted and loaded fast.",
+        "The segment size of the topic of committed offsets; as small as a topic may have it, since the segment that "
+        "grows is never compacted. Kafka has 104857600.",
     ),
 )
 

@@ -164,7 +164,9 @@ class Log:
 
         An append that reaches `flush.messages` is synced without `sync`, and reported only once it is.
 
-        Raises ApiError: KAFKA_STORAGE_ERROR; RECORD_LIST_TOO_LARGE; for clients OUT_OF_ORDER_SEQUENCE_NUMBER,
+        What a coordinator or the leader writes may be larger than a segment, and has one to itself then.
+
+        Raises ApiError: KAFKA_STORAGE_ERROR; for clients RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
         INVALID_PRODUCER_EPOCH; from the leader OFFSET_OUT_OF_RANGE below the log end. What the topic asks of batches
         (`LogConfig.topic_rules`) was checked before.
         """
@@ -177,7 +179,7 @@ class Log:
             if first_time is not None:
                 return self._duplicate(first_time)
         size = records.nbytes
-        if size > config.segment_bytes:
+        if size > config.segment_bytes and origin is _CLIENT:
             raise ApiError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
             )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import decode_records, validate_batches
+from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log_config import LogConfig, TimestampType
 from tests.unit.storage.data_directory import (
     NOW_MS,
@@ -270,6 +271,22 @@ async def test_what_does_not_fit_a_segment_is_refused_and_leaves_no_trace(tmp_pa
             directory.append(log, records)
         assert raised.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
         assert (log.log_end_offset, log.size, records) == (0, 0, before)
+
+
+@pytest.mark.parametrize("origin", [AppendOrigin.COORDINATOR, AppendOrigin.REPLICATION])
+async def test_what_a_coordinator_or_the_leader_writes_gets_a_segment_to_itself_when_it_fits_none(
+    tmp_path: Path, origin: AppendOrigin
+):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(segment_bytes=200))
+        for offset, value in enumerate((b"a", b"x" * 500, b"b")):
+            records = batch(1, value=value)
+            records[:8] = offset.to_bytes(8, "big")
+            await directory.append_all(log, [records], origin=origin)
+        assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+        assert log.log_end_offset == 3
+    async with opened(tmp_path) as directory:
+        assert (await directory.log()).log_end_offset == 3
 
 
 async def test_the_leader_epoch_is_in_the_batch_and_in_the_history(tmp_path: Path):
