@@ -61,7 +61,10 @@ class LazyCommands(click.Group):
 
 
 _LOG = LazyCommands(
-    {"dump": ("ottla.cli.log_dump", "log_dump", "Show what lies in log, index, snapshot and checkpoint files.")},
+    {
+        "dump": ("ottla.cli.log_dump", "log_dump", "Show what lies in log, index, snapshot and checkpoint files."),
+        "verify": ("ottla.cli.log_verify", "log_verify", "Check the files of logs that no broker uses."),
+    },
     name="log",
     help="Look into the files of a data directory, without a broker.",
 )

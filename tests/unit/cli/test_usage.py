@@ -63,6 +63,7 @@ MISTAKES = [
     ["config", "delete", "retention.ms"],
     ["cluster", "extra"],
     ["log", "dump"],
+    ["log", "verify"],
     ["serve", "--kafka", "nowhere:port"],
     ["serve", "--advertise", ":9092"],
     ["serve", "--set", "key"],
