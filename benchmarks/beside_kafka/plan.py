@@ -10,20 +10,21 @@ from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WR
 LOAD_GROUPS = ("produce", "consume", "requests", "latency")
 LIFE_GROUPS = ("start", "idle", "memory")
 SCALING_GROUPS = ("partitions", "connections", "log-size")
-GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, "spark", *SCALING_GROUPS)
+ROUND_GROUPS = ("spark", "catch-up")
+GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
-    OTTLA_WRITTEN.key: {"load": 75, "spark": 45, "partitions": 30, "connections": 25, "log-size": 20},
-    KAFKA.key: {"load": 120, "spark": 65, "partitions": 120, "connections": 35, "log-size": 45},
-    OTTLA.key: {"load": 60, "spark": 45, "partitions": 30, "connections": 25, "log-size": 20},
+    OTTLA_WRITTEN.key: {"load": 75, "spark": 45, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
+    KAFKA.key: {"load": 120, "spark": 65, "catch-up": 75, "partitions": 120, "connections": 35, "log-size": 45},
+    OTTLA.key: {"load": 60, "spark": 45, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
     KAFKA_SYNCED.key: {"load": 130},
 }
 # Which of the groups concern a target, and whether in each round or only in the first.
 LOAD_OF = {
     OTTLA_WRITTEN.key: (*LIFE_GROUPS, *LOAD_GROUPS),
     KAFKA.key: (*LIFE_GROUPS, *LOAD_GROUPS),
-    OTTLA.key: ("start", "memory", "produce", "requests", "latency"),
+    OTTLA.key: ("start", "memory", *LOAD_GROUPS),
     KAFKA_SYNCED.key: ("produce", "requests", "latency"),
 }
 BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
@@ -31,7 +32,7 @@ BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One broker's life: `kind` is load, spark or one of the scaling groups; `groups` are those of a load."""
+    """One broker's life: `kind` is load, spark, catch-up or one of the scaling groups; `groups` are those of a load."""
 
     round: int
     target: Target
@@ -64,7 +65,7 @@ def steps(groups: Sequence[str], targets: Sequence[str], rounds: int) -> list[St
             if wanted:
                 planned.append(Step(number, target, "load", wanted))
         once = SCALING_GROUPS if number == 1 else ()
-        for kind in ("spark", *once):
+        for kind in (*ROUND_GROUPS, *once):
             if kind in groups:
                 planned += [
                     Step(number, target, kind, frozenset()) for target in order if target.key in BESIDE_EACH_OTHER

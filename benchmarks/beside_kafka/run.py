@@ -15,11 +15,22 @@ from benchmarks.beside_kafka.figures import Figures
 from benchmarks.beside_kafka.load_generator import LoadError
 from benchmarks.beside_kafka.page_cache import PageCacheFiller
 from benchmarks.beside_kafka.plan import LOAD_GROUPS, Step, remaining_seconds
-from benchmarks.beside_kafka.rows import connections, latency, life, log_size, partitions, requests, spark, throughput
+from benchmarks.beside_kafka.rows import (
+    catch_up,
+    connections,
+    latency,
+    life,
+    log_size,
+    partitions,
+    requests,
+    spark,
+    throughput,
+)
 from benchmarks.beside_kafka.session import Session
 
 OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "spark": spark.measure,
+    "catch-up": catch_up.measure,
     "partitions": partitions.measure,
     "connections": connections.measure,
     "log-size": log_size.measure,

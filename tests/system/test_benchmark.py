@@ -1,5 +1,6 @@
 """The benchmark works: a run of a few records against Ottla alone gives every figure of the rows it was asked for."""
 
+import os
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from benchmarks.beside_kafka import session as session_module
 from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.plan import steps
 from benchmarks.beside_kafka.report import Report, markdown
-from benchmarks.beside_kafka.rows import connections, throughput
+from benchmarks.beside_kafka.rows import catch_up, connections, throughput
 from benchmarks.beside_kafka.run import OTHER_ROWS, run
 from benchmarks.beside_kafka.session import Session
 
@@ -18,6 +19,7 @@ ROWS = {
     *(f"produce {name}, 1 partition" for _, name, _ in throughput.SIZES),
     *(f"produce {name}, 12 partitions" for _, name, _ in throughput.SIZES),
     *(f"consume {name}" for _, name, _ in throughput.SIZES),
+    *(f"consume {name}, 12 partitions" for _, name, _ in throughput.SIZES),
     *(f"one record a request, {name}" for name in ("pipelined", "5 in flight", "1 in flight")),
     "latency at 1,000/s",
     "latency at 20,000/s",
@@ -99,3 +101,23 @@ def test_a_smaller_session_still_sends_something(tmp_path):
     session = Session(nothing, tmp_path, nothing, no_kafka, lambda: None, print, scale=0.0)
     assert session.count(1000) == 1
     assert session.seconds(10.0) == 0.2
+
+
+def test_what_is_read_from_the_disk_is_compared_with_a_plain_read(tmp_path):
+    (step,) = steps(["catch-up"], ["ottla"], 1)
+    figures, failures = run([step], tmp_path, no_kafka, lambda _: None, scale=0.01, fill=False)
+    assert failures == []
+    assert {place.row for place in figures.places()} == {catch_up.COLD, catch_up.TAIL, catch_up.BESIDE}
+    assert 0 < (figures.median(catch_up.COLD, "share of what dd reads", "ottla") or 0) < 10
+    assert (figures.median(catch_up.BESIDE, "end to end p99, times that alone", "ottla") or 0) > 0
+
+
+def test_what_was_dropped_is_not_in_the_page_cache(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(bytes(1 << 20))
+    catch_up.drop_from_page_cache([path])
+    with path.open("rb", buffering=0) as file:
+        with pytest.raises(BlockingIOError):
+            os.preadv(file.fileno(), (bytearray(4096),), 0, os.RWF_NOWAIT)
+        assert catch_up.read_through([path]) > 0
+        assert os.preadv(file.fileno(), (bytearray(4096),), 0, os.RWF_NOWAIT) == 4096

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.load_generator import ONE_RECORD_A_REQUEST
+from benchmarks.beside_kafka.rows.throughput import client_cores
 from benchmarks.beside_kafka.session import Session
 
 IN_FLIGHT = ((1000, "pipelined"), (5, "5 in flight"), (1, "1 in flight"))
@@ -26,4 +27,5 @@ def measure(session: Session, broker: Broker) -> None:
         rate, cost = done["records"] / done["seconds"], used().total / done["records"] * 1e6
         session.record(row, "requests/s", rate)
         session.record(row, "broker CPU µs a request", cost)
+        session.record(row, *client_cores(done))
         session.say(f"{row}: {rate:,.0f}/s, broker {cost:.1f} µs a request")

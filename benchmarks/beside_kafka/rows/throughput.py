@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+from benchmarks.beside_kafka.aims import CLIENT_CORES
 from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.process_usage import CpuSeconds
 from benchmarks.beside_kafka.session import Session
@@ -20,10 +21,9 @@ def measure(session: Session, broker: Broker, groups: Set[str]) -> None:
     load = session.load(broker)
     for size, name, records in SIZES:
         for partitions in PARTITIONS:
-            if "produce" not in groups and partitions != 1:
-                continue
             topic = f"bytes-{size}-{partitions}"
-            row = f"produce {name}, {partitions} partition{'s' if partitions > 1 else ''}"
+            produced = f"produce {name}, {partitions} partition{'s' if partitions > 1 else ''}"
+            consumed = f"consume {name}, {partitions} partitions" if partitions > 1 else f"consume {name}"
             session.create_topic(broker, topic, partitions)
             session.fill_page_cache()
             used = session.measure_cpu(broker)
@@ -31,10 +31,11 @@ def measure(session: Session, broker: Broker, groups: Set[str]) -> None:
                 topic, size=size, count=session.count(records), seconds=SECONDS_MAX, partitions=partitions
             )
             if "produce" in groups:
-                record_throughput(session, row, done, used())
-            if "consume" in groups and partitions == 1:
+                record_throughput(session, produced, done, used())
+            if "consume" in groups:
                 used = session.measure_cpu(broker)
-                record_throughput(session, f"consume {name}", load.consume(topic, count=done["records"]), used())
+                read = load.consume(topic, count=done["records"], partitions=partitions)
+                record_throughput(session, consumed, read, used())
 
 
 def record_throughput(session: Session, row: str, done: dict[str, Any], used: CpuSeconds) -> None:
@@ -44,4 +45,10 @@ def record_throughput(session: Session, row: str, done: dict[str, Any], used: Cp
     session.record(row, "broker CPU s/GB", used.total / gigabytes)
     session.record(row, "user s/GB", used.user / gigabytes)
     session.record(row, "system s/GB", used.system / gigabytes)
+    session.record(row, *client_cores(done))
     session.say(f"{row}: {gigabytes * 1000 / done['seconds']:,.0f} MB/s, broker {used.total / gigabytes:.2f} s/GB")
+
+
+def client_cores(done: dict[str, Any]) -> tuple[str, float]:
+    """Metric and figure: how many cores the load generator kept busy, which shares them with the broker."""
+    return CLIENT_CORES, (done["client_user_s"] + done["client_system_s"]) / done["seconds"]

@@ -17,8 +17,9 @@ def test_scaling_rows_are_measured_once_and_beside_each_other():
     assert [(step.round, step.target.key) for step in planned] == [(1, "kafka"), (1, "ottla")]
 
 
-def test_spark_is_measured_in_each_round():
-    assert [step.target.key for step in steps(["spark"], ALL, 2)] == ["kafka", "ottla", "ottla", "kafka"]
+def test_what_varies_between_rounds_is_measured_in_each():
+    for kind in ("spark", "catch-up"):
+        assert [step.target.key for step in steps([kind], ALL, 2)] == ["kafka", "ottla", "ottla", "kafka"]
 
 
 def test_a_target_has_only_the_rows_that_concern_it():
