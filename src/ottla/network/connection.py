@@ -83,7 +83,7 @@ class Connection:
         self._services = services
         self._reader = services.framing(services.memory, self, services.config.socket_request_max_bytes)
         self._responses = ResponseQueue(self)
-        self._output = OutputQueue(self._read_ahead)
+        self._output = OutputQueue(self._wait_for_disk, services.on_found)
         self._handler: ConnectionHandler | None = None
         self._is_flush_due = False  # what is pushed to the output will be written in this turn without further ado
         self._resume_pushing: Callable[[], None] | None = None
@@ -472,8 +472,8 @@ class Connection:
         services = self._services
         return services.flow.is_low(len(self._responses.answers), self.pending_bytes, services.metrics.out_bytes)
 
-    def _read_ahead(self, piece: FileSlice) -> None:
-        self._services.read_ahead(self, piece)
+    def _wait_for_disk(self, piece: FileSlice) -> None:
+        self._services.wait_for_disk(self, piece)
 
     def on_read_ahead(self) -> None:
         """The slice of a file that was asked for is in the page cache now."""

@@ -40,5 +40,7 @@ class ConnectionServices(Struct, kw_only=True, eq=False):
     framing: Framing
     shed: Callable[[], None]
     """Closes those who do not read, when responses take more than `out_bytes_hard_max`."""
-    read_ahead: Callable[[Connection, FileSlice], None]
+    wait_for_disk: Callable[[Connection, FileSlice], None]
     """Reads a slice into the page cache elsewhere; `Connection.on_read_ahead` is called when that is done."""
+    on_found: Callable[[FileSlice], None]
+    """Told of a slice that is in the page cache."""

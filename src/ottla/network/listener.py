@@ -5,6 +5,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
@@ -17,13 +18,14 @@ from ottla.network.frame_reader import Framing
 from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listening_socket import open_listening_sockets
 from ottla.network.metrics import NetworkMetrics
+from ottla.network.read_ahead import ReadAhead
 from ottla.network.request_memory import RequestMemory
 from ottla.network.transport import SocketTransport, Transport
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.runtime.page_cache import read_into_page_cache
+from ottla.runtime.page_cache import ask_for_pages, read_into_page_cache
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
@@ -76,6 +78,7 @@ class Listener:
         self._framing = framing
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
+        self._read_ahead = ReadAhead(self._ask_for)
         self._sockets: list[socket.socket] = []
         self._connections: set[Connection] = set()
         self._services: ConnectionServices | None = None
@@ -126,7 +129,8 @@ class Listener:
             shed=self._shed,
             flow=FlowControl(config),
             framing=self._framing,
-            read_ahead=self._read_ahead,
+            wait_for_disk=self._wait_for_disk,
+            on_found=self._read_ahead.found,
         )
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
@@ -216,15 +220,20 @@ class Listener:
         if self._config.socket_send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.socket_send_buffer_bytes)
 
-    def _read_ahead(self, connection: Connection, piece: FileSlice) -> None:
-        self._tasks.spawn(self._read_ahead_in_thread(connection, piece), f"read ahead for {connection.peer}")
+    def _wait_for_disk(self, connection: Connection, piece: FileSlice) -> None:
+        size = self._read_ahead.missed(piece)
+        self._tasks.spawn(self._wait_in_thread(connection, piece, size), f"read ahead for {connection.peer}")
 
-    async def _read_ahead_in_thread(self, connection: Connection, piece: FileSlice) -> None:
+    async def _wait_in_thread(self, connection: Connection, piece: FileSlice, size: int) -> None:
         try:
-            await self._tasks.in_thread(read_into_page_cache, piece.fd, piece.position, piece.size)
+            await self._tasks.in_thread(_read_with_what_follows, piece, size)
         except OSError as error:
             connection.close(f"a file could not be read: {error}")
         connection.on_read_ahead()
+
+    def _ask_for(self, piece: FileSlice) -> None:
+        # The slice goes along: it holds the file open.
+        self._tasks.spawn(self._tasks.in_thread(_ask_for, piece), "read ahead")
 
     def _shed(self) -> None:
         """Close those who have not moved for the longest time and have responses to take, until they fit again."""
@@ -241,3 +250,16 @@ class Listener:
         self.metrics.connections_open -= 1
         if self._all_closed is not None and not self._connections:
             self._all_closed.set()
+
+
+def _read_with_what_follows(piece: FileSlice, size: int) -> None:
+    """Ask for `size` bytes from the piece's beginning on, and wait for the piece. BLOCKING."""
+    if size > piece.size:
+        ask_for_pages(piece.fd, piece.position, size)
+    read_into_page_cache(piece.fd, piece.position, piece.size)
+
+
+def _ask_for(piece: FileSlice) -> None:
+    """Nobody waits for it: what cannot be read is said to whom it is to be sent. BLOCKING."""
+    with suppress(OSError):
+        ask_for_pages(piece.fd, piece.position, piece.size)

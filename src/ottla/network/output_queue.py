@@ -24,19 +24,31 @@ _CHUNK_BYTES = 1024 * 1024
 _READ_BYTES = 128 * 1024
 """How much of small slices is read for one call, give or take one: what a socket takes at a time."""
 
-ReadAhead = Callable[[FileSlice], None]
-"""Starts to read a slice into the page cache elsewhere; `OutputQueue.resume` is called when that is done."""
+OnPiece = Callable[[FileSlice], None]
+"""Told of a slice, or of the beginning of one."""
 
 
 class OutputQueue:
     """What one connection has still to send."""
 
-    __slots__ = ("_checked_bytes", "_read_ahead", "is_waiting_for_disk", "memory_bytes", "parts", "sent_bytes")
+    __slots__ = (
+        "_checked_bytes",
+        "_on_found",
+        "_read_ahead",
+        "is_waiting_for_disk",
+        "memory_bytes",
+        "parts",
+        "sent_bytes",
+    )
 
-    def __init__(self, read_ahead: ReadAhead) -> None:
+    def __init__(self, read_ahead: OnPiece, on_found: OnPiece) -> None:
+        """`read_ahead` reads a slice into the page cache elsewhere, `resume` is called when that is done; `on_found`
+        hears of what is there already.
+        """
         self.parts: list[Part] = []
         """What is still to be sent, in order."""
         self._read_ahead = read_ahead
+        self._on_found = on_found
         self._checked_bytes = 0  # of the first slice: known to be in the page cache
         self.is_waiting_for_disk = False
         """Whether the first part is being read into the page cache; the socket need not be watched meanwhile."""
@@ -167,6 +179,7 @@ class OutputQueue:
         chunk = min(piece.size, _CHUNK_BYTES)
         if is_in_page_cache(piece.fd, piece.position, chunk):
             self._checked_bytes = chunk
+            self._on_found(piece if chunk == piece.size else replace(piece, size=chunk))
             return True
         self._start_read_ahead(piece)
         return False

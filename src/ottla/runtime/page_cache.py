@@ -71,3 +71,16 @@ def read_into_page_cache(fd: int, position: int, size: int) -> None:
         if not count:
             return
         position += count
+
+
+def ask_for_pages(fd: int, position: int, size: int) -> None:
+    """Have the system begin to read these bytes, without waiting until it has; what lies behind the end is passed over.
+
+    For a thread: with many reads under way it may wait for the disk to take another. Nothing where it cannot be asked.
+    """
+    advise = getattr(os, "posix_fadvise", None)
+    if advise is None:
+        return
+    # Linux reads no more for one call than its own read-ahead would, 128 KiB unless it is set otherwise.
+    for at in range(position, position + size, _PROBE_STEP):
+        advise(fd, at, min(_PROBE_STEP, position + size - at), os.POSIX_FADV_WILLNEED)

@@ -15,7 +15,7 @@ class OpenFile:
     Whoever hands the descriptor on, to a socket say, hands the reference on with it.
     """
 
-    __slots__ = ("_disk", "_on_closing", "fd")
+    __slots__ = ("__weakref__", "_disk", "_on_closing", "fd")
 
     def __init__(self, disk: Disk, path: str, on_closing: Callable[[int], None] | None = None) -> None:
         """Raises OSError. `on_closing` is told the descriptor, in any thread, right before it is closed."""

@@ -39,6 +39,10 @@ class ChokingSocket:
         return self.send(b"".join(bytes(buffer) for buffer in buffers), flags)
 
 
+def nobody_hears(piece: FileSlice) -> None:
+    pass
+
+
 def no_read_ahead(piece: FileSlice) -> None:
     pytest.fail(f"{piece} is in the page cache")
 
@@ -86,7 +90,7 @@ def test_where_files_cannot_be_sent_they_are_read_and_all_arrives_in_order(
 def _all_arrives_in_order(
     fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int], *, sends_files: bool
 ) -> None:
-    queue = OutputQueue(no_read_ahead)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
     expected = bytearray()
     for response in responses:
         parts = [FileSlice(fd, *item, None) if isinstance(item, tuple) else item for item in response]
@@ -108,7 +112,7 @@ def _all_arrives_in_order(
 
 
 def test_what_one_connection_sends_in_a_turn_is_limited(fd: int):
-    queue = OutputQueue(no_read_ahead)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
     queue.push((bytes(4096 * KIB), *[FileSlice(fd, 0, 60_000, None)] * 100))
     while queue.parts:
         before = queue.sent_bytes
@@ -117,7 +121,7 @@ def test_what_one_connection_sends_in_a_turn_is_limited(fd: int):
 
 
 def test_small_parts_and_small_slices_leave_with_one_call(fd: int):
-    queue = OutputQueue(no_read_ahead)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
     for number in range(50):
         queue.push((b"header", FileSlice(fd, number * 100, 100, None)))
     sock = ChokingSocket(iter([1 << 20]))
@@ -136,7 +140,7 @@ def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
         return os.pread(fd, size, position)
 
     monkeypatch.setattr("ottla.network.output_queue.read_cached", read_cached)
-    queue = OutputQueue(no_read_ahead)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
     queue.push([FileSlice(fd, 0, 16 * KIB, None)] * 500)
     sock = ChokingSocket(iter([1, 5, 0]))
     queue.write_to(sock)  # type: ignore[arg-type]
@@ -146,7 +150,7 @@ def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
 
 
 def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
-    queue = OutputQueue(no_read_ahead)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
     queue.push((b"header", FileSlice(fd, 5, 400 * KIB, None), b"trailer"))
     left, right = socket.socketpair()
     received = bytearray()
