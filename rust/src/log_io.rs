@@ -6,6 +6,7 @@ mod notifier;
 mod operation;
 mod sync_job;
 mod system;
+mod trace;
 mod writer;
 
 use std::os::fd::RawFd;
@@ -23,6 +24,7 @@ use operation::{
     Append, Completion, Handle, Operation, Payload, STAGE_CLOSED, STAGE_FAILURE, STAGE_SYNCED,
     STAGE_WRITTEN,
 };
+use trace::Reading;
 use writer::{Shared, Writer};
 
 /// Up to this size bytes are copied, which is cheaper than holding on to the Python object: index entries.
@@ -293,6 +295,10 @@ impl LogIo {
     #[getter]
     fn sync_calls(&self) -> u64 {
         self.shared.counters.sync_calls.load(Ordering::Relaxed)
+    }
+
+    fn trace(&self) -> Vec<(&'static str, Reading)> {
+        self.shared.trace.read()
     }
 }
 

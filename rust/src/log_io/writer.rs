@@ -29,6 +29,7 @@ use super::operation::{
 };
 use super::sync_job::{SYNCS_AT_ONCE, sync_all};
 use super::system::BUFFERS_PER_WRITE_MAX;
+use super::trace::Trace;
 
 /// What the thread has done so far.
 #[derive(Default)]
@@ -50,6 +51,8 @@ const GROUPS_AFTER_SLOW_WRITE: u32 = 1000;
 
 struct Queue<T, P> {
     operations: Vec<Operation<T, P>>,
+    /// When the first of them was submitted.
+    since: Option<Instant>,
     /// Whether the thread, or the event loop in its place, is carrying out a group.
     busy: bool,
     closing: bool,
@@ -57,6 +60,8 @@ struct Queue<T, P> {
 
 struct Done<T, P> {
     completions: Vec<Completion<T, P>>,
+    /// When the first of them came.
+    since: Option<Instant>,
     /// Whether the notifier was made readable for them.
     notified: bool,
 }
@@ -68,6 +73,7 @@ pub struct Shared<T, P> {
     done: Mutex<Done<T, P>>,
     pub notifier: Notifier,
     pub counters: Counters,
+    pub trace: Trace,
     failure: Mutex<Option<Failure>>,
     /// The errno of the failure, 0 while there is none.
     errno: AtomicI32,
@@ -86,16 +92,19 @@ impl<T: Send, P: Payload> Shared<T, P> {
         Ok(Shared {
             queue: Mutex::new(Queue {
                 operations: Vec::new(),
+                since: None,
                 busy: false,
                 closing: false,
             }),
             work: Condvar::new(),
             done: Mutex::new(Done {
                 completions: Vec::new(),
+                since: None,
                 notified: false,
             }),
             notifier: Notifier::new()?,
             counters: Counters::default(),
+            trace: Trace::new(),
             failure: Mutex::new(None),
             errno: AtomicI32::new(0),
         })
@@ -106,6 +115,7 @@ impl<T: Send, P: Payload> Shared<T, P> {
         let mut queue = lock(&self.queue);
         if queue.operations.is_empty() {
             std::mem::swap(&mut queue.operations, operations);
+            queue.since = Some(Instant::now());
         } else {
             queue.operations.append(operations);
         }
@@ -140,6 +150,9 @@ impl<T: Send, P: Payload> Shared<T, P> {
     /// Everything that was completed since the last call, in order.
     pub fn completions(&self) -> Vec<Completion<T, P>> {
         let mut done = lock(&self.done);
+        if let Some(since) = done.since.take() {
+            self.trace.fetch.record_time(since.elapsed());
+        }
         if std::mem::take(&mut done.notified) {
             self.notifier.clear();
         }
@@ -174,6 +187,9 @@ impl<T: Send, P: Payload> Shared<T, P> {
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         queue.busy = true;
+        if let Some(since) = queue.since.take() {
+            self.trace.queue.record_time(since.elapsed());
+        }
         Some(std::mem::take(&mut queue.operations))
     }
 
@@ -183,6 +199,9 @@ impl<T: Send, P: Payload> Shared<T, P> {
         }
         let mut done = lock(&self.done);
         done.completions.append(new);
+        if notify {
+            done.since.get_or_insert_with(Instant::now);
+        }
         if notify && !done.notified {
             done.notified = true;
             self.notifier.notify();
@@ -294,9 +313,19 @@ impl<T: Send, P: Payload> Writer<T, P> {
         for (handle, path, preallocate_bytes) in group.creates {
             self.unless_failed(|files| files.create(handle, path, preallocate_bytes));
         }
+        let begun = Instant::now();
+        let has_appends = !group.appends.is_empty();
         self.write(group.appends, &group.syncs);
+        let written = Instant::now();
+        if has_appends {
+            self.shared.trace.write.record_time(written - begun);
+        }
         self.report();
-        self.sync(group.syncs);
+        if !group.syncs.is_empty() {
+            self.shared.trace.files.record(group.syncs.len() as u64);
+            self.sync(group.syncs);
+            self.shared.trace.sync.record_time(written.elapsed());
+        }
         for (handle, token) in group.closes {
             lock(&self.files).close(handle);
             if token.is_some() {
@@ -312,6 +341,9 @@ impl<T: Send, P: Payload> Writer<T, P> {
 
     fn write(&mut self, appends: Vec<Append<T, P>>, syncs: &BTreeMap<Handle, Vec<T>>) {
         let written_count = self.write_runs(&appends, syncs);
+        if !appends.is_empty() {
+            self.shared.trace.appends.record(appends.len() as u64);
+        }
         for (index, append) in appends.into_iter().enumerate() {
             let errno = if index < written_count {
                 0
@@ -393,6 +425,9 @@ impl<T: Send, P: Payload> Writer<T, P> {
                     .map(|buffer| buffer.len() as u64)
                     .sum::<u64>();
             }
+        }
+        if written_bytes > 0 {
+            self.shared.trace.bytes.record(written_bytes);
         }
         let all_bytes = appends
             .iter()

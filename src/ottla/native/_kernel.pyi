@@ -443,6 +443,10 @@ class LogIo:
     def write_calls(self) -> int: ...
     @property
     def sync_calls(self) -> int: ...
+    def trace(self) -> list[tuple[str, tuple[list[int], list[int], int]]]:
+        """Histograms of all groups since the thread began: name, upper bounds of all buckets but the last, counts,
+        sum of the values. Times are in microseconds; `ottla.storage.log_io_trace` says what each is of.
+        """
 
 # Kafka messages. `ottla.protocol` is the way to use these.
 

@@ -1,8 +1,12 @@
 """What the log asks of the thread that writes it."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.native import LogIo as NativeLogIo
+
+if TYPE_CHECKING:
+    from ottla.storage.log_io_trace import Reading
 
 WRITTEN = NativeLogIo.WRITTEN
 SYNC = NativeLogIo.SYNC
@@ -41,6 +45,8 @@ class LogIo(Protocol):
     def completions(self) -> list[tuple[object | None, int, int]]: ...
 
     def close(self) -> None: ...
+
+    def trace(self) -> "Sequence[Reading]": ...
 
     @property
     def failure(self) -> tuple[str, object, int] | None: ...

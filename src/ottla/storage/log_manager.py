@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
@@ -43,6 +43,9 @@ from ottla.storage.offset_checkpoint import OffsetCheckpointFile
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.producer_room import PRODUCERS_MAX, ProducerRoom
 from ottla.storage.segment_removal import SegmentRemoval
+
+if TYPE_CHECKING:
+    from ottla.storage.log_io_trace import Histogram
 
 logger: Final = logging.getLogger(__name__)
 
@@ -109,6 +112,10 @@ class LogManager:
     def queued_bytes(self) -> int:
         """Bytes accepted by the logs and not yet written."""
         return self._writer.queued_bytes
+
+    def io_trace(self) -> "dict[str, Histogram]":
+        """Where the time of appends went so far: how groups waited, were written and synced, how large they were."""
+        return self._writer.io_trace()
 
     @property
     def failure(self) -> OSError | None:

@@ -13,9 +13,12 @@ import logging
 import os
 from collections.abc import Callable
 from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC, EROFS
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.storage.log_io import Completion, LogIo
+
+if TYPE_CHECKING:
+    from ottla.storage.log_io_trace import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +76,12 @@ class LogWriter:
     def queued_bytes(self) -> int:
         """Bytes accepted and not yet written: what a broker looks at to slow producers down."""
         return self._io.queued_bytes
+
+    def io_trace(self) -> "dict[str, Histogram]":
+        """Where the time of appends went so far, and how large groups were (`log_io_trace`)."""
+        from ottla.storage.log_io_trace import histograms  # late: a start has no need of it
+
+        return histograms(self._io.trace())
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let `loop` drive this writer from now on; called in the thread of the loop."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ottla.native import LogIo as NativeLogIo
 from ottla.storage.log_io import CLOSED, SYNC, WRITTEN, LogIo
+from ottla.storage.log_io_trace import Reading
 
 
 class HeldLogIo(LogIo):
@@ -50,6 +51,9 @@ class HeldLogIo(LogIo):
     def close(self) -> None:
         self.go()
         self._thread.close()
+
+    def trace(self) -> list[Reading]:
+        return list(self._thread.trace())
 
     @property
     def failure(self) -> tuple[str, object, int] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.storage.log_io import CLOSED, SYNC, WRITTEN
+from ottla.storage.log_io_trace import Reading
 
 
 @dataclass
@@ -55,6 +56,9 @@ class LossyLogIo:
 
     def close_handle(self, handle: int, token: object | None = None) -> None:
         self._operations.append(("close", handle, token))
+
+    def trace(self) -> list[Reading]:
+        return []
 
     def submit_here(self, bytes_max: int) -> bool:
         return False

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.native import LogIo
+from ottla.storage.log_io_trace import histograms
 
 WRITTEN, SYNC, CLOSED, FAILURE = LogIo.WRITTEN, LogIo.SYNC, LogIo.CLOSED, LogIo.FAILURE
 
@@ -321,3 +322,24 @@ def test_a_failure_of_the_callers_write_is_reported_as_one_of_the_thread_is(io: 
     completions = io.completions() if io.submit(inline_bytes_max=100) else wait_for(io, 2)
     assert completions == [(None, FAILURE, errno.ENOSPC), ("token", WRITTEN, errno.ENOSPC)]
     assert io.failure == ("write", Path("/dev/full"), errno.ENOSPC)
+
+
+def test_what_the_thread_does_is_counted(io: LogIo, tmp_path: Path):
+    first, second = (io.create(str(tmp_path / name)) for name in ("a", "b"))
+    before = histograms(io.trace())
+    for handle in (first, second):
+        io.append(handle, 0, b"x" * 1000, "written", io.SYNC)
+    io.append(first, 1000, b"x" * 1000, "written", io.SYNC)
+    io.submit()
+    wait_for(io, 3)
+    io.append(first, 2000, b"x", None, io.WRITTEN)
+    io.submit()
+    io.close()
+    found = {name: histogram.since(before[name]) for name, histogram in histograms(io.trace()).items()}
+    assert (found["appends"].count, found["appends"].sum) == (2, 4)
+    assert (found["bytes"].count, found["bytes"].sum) == (2, 3001)
+    assert (found["files"].count, found["files"].sum) == (1, 2)
+    assert [found[name].count for name in ("write_us", "sync_us")] == [2, 1]
+    assert found["queue_us"].count >= 2
+    assert found["fetch_us"].count >= 1
+    assert found["bytes"].quantile(1.0) == 4096
