@@ -10,8 +10,10 @@ from pathlib import Path
 from ottla.gateways.kafka.apis import APIS as SERVED
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
 from ottla.settings.definition import SettingDefinition
 from ottla.settings.foreign_settings import IGNORED_PREFIXES, REFUSED_PREFIXES
+from ottla.settings.group_table import GROUP_SETTINGS
 from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +42,13 @@ REFUSED = (
     "They promise what the broker would not keep. A topic's may be given with the value that Kafka has without them.",
 )
 
+GROUPS = (
+    "A group need not be there yet. What it does not set comes from the broker setting of the same name behind",
+    "`group.`; what it sets stays within `group.*.min.` and `group.*.max.`.",
+)
+
+CLIENT_METRICS = ("A subscription is nothing but its settings: it is there while it has any.",)
+
 COMPATIBILITY_HEAD = """# Compatibility
 
 What the Kafka door serves, beside what Apache Kafka 4.3 serves to clients. A request of an API or a version that is not
@@ -62,6 +71,14 @@ COMPATIBILITY_TAIL = """
   promise.
 - **Transactions are not served yet**: FindCoordinator and InitProducerId with a transactional id, and transactional
   batches, are refused: the producer says so at once, in `initTransactions`.
+- **A quota is kept where a request comes in**: a Produce counts when it arrives and not when it is answered, of what a
+  client has sent ahead nothing more is begun until its time is over, and a batch that is larger than all windows of
+  `consumer_byte_rate` allow is given to who has read nothing lately; Kafka never gives it. `request_percentage` is of
+  the one thread that handles requests. Quotas of addresses name addresses, not hosts.
+- **Settings of groups** are kept for 10,000 groups at most, subscriptions to metrics 100; Kafka has no limit. A setting
+  beyond the bounds of the broker is refused with INVALID_CONFIG that names the bound.
+- **Features** have the levels that are served, `metadata.version` only one; features without a use here
+  (`kraft.version`, `eligible.leader.replicas.version`, `share.version`) are not shown.
 - **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by
   asking. ListOffsets and OffsetForLeaderEpoch answer every replica id as they answer a consumer.
 - **A setting that is unknown, unsupported or read-only** is refused with INVALID_CONFIG that names every such setting
@@ -99,21 +116,30 @@ COMPATIBILITY_TAIL = """
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
 
-NO_SETTINGS = "topics and brokers; no loggers, and groups and client metrics have no settings here"
+NO_LOGGERS = "no loggers"
 
 LEFT_OUT = {
     ApiKey.PRODUCE: "no transactional batches",
     ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
     ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
     ApiKey.FIND_COORDINATOR: "groups; transactions and share groups have no coordinator here",
-    ApiKey.CREATE_TOPICS: "no mutation quotas",
-    ApiKey.DELETE_TOPICS: "no mutation quotas",
-    ApiKey.CREATE_PARTITIONS: "no mutation quotas",
     ApiKey.INIT_PRODUCER_ID: "no transactional ids",
-    ApiKey.DESCRIBE_CONFIGS: NO_SETTINGS,
-    ApiKey.ALTER_CONFIGS: NO_SETTINGS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: NO_SETTINGS,
-    ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; of the other types there are none",
+    ApiKey.DESCRIBE_CONFIGS: NO_LOGGERS,
+    ApiKey.ALTER_CONFIGS: NO_LOGGERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: NO_LOGGERS,
+    ApiKey.LIST_CONFIG_RESOURCES: "no loggers",
+    ApiKey.DESCRIBE_ACLS: "there is no authorizer: SECURITY_DISABLED",
+    ApiKey.CREATE_ACLS: "there is no authorizer: SECURITY_DISABLED",
+    ApiKey.DELETE_ACLS: "there is no authorizer: SECURITY_DISABLED",
+    ApiKey.CREATE_DELEGATION_TOKEN: "nobody is authenticated: no token is given",
+    ApiKey.RENEW_DELEGATION_TOKEN: "nobody is authenticated: no token is renewed",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "nobody is authenticated: no token is ended",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "nobody is authenticated: no token is shown",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "no user has credentials",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "one broker holds everything: nothing moves",
+    ApiKey.DESCRIBE_QUORUM: "the metadata store: the controller is its one voter",
+    ApiKey.UPDATE_FEATURES: "the features that are served",
+    ApiKey.UNREGISTER_BROKER: "a broker is gone when its session ends: there is none to take out",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
     ApiKey.ELECT_LEADERS: "one broker leads everything: nothing moves",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "one broker holds everything: the list is empty",
@@ -132,31 +158,17 @@ WHY_NOT = {
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
     },
-    "SASL, ACLs, quotas, tokens": {
+    "SASL": {
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
     },
     "the KRaft quorum, which Ottla has not": {
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
     },
     "several brokers or directories": {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     },
     "the new group protocols (KIP-848, 932, 1071)": {
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
@@ -190,6 +202,8 @@ def settings_table(definitions: Mapping[str, SettingDefinition]) -> list[str]:
 def settings_document() -> str:
     """docs/settings.md."""
     lines = ["## Broker", "", *settings_table(BROKER_SETTINGS), "", "## Topic", "", *settings_table(TOPIC_SETTINGS)]
+    lines += ["", "## Group", "", *GROUPS, "", *settings_table(GROUP_SETTINGS)]
+    lines += ["", "## Client metrics", "", *CLIENT_METRICS, "", *settings_table(CLIENT_METRICS_SETTINGS)]
     lines += ["", "## Kafka's settings that are passed over", "", *PASSED_OVER, ""]
     lines += reasons_table(IGNORED_PREFIXES)
     lines += ["", "## Kafka's settings that are refused", "", *REFUSED, ""]

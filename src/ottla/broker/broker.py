@@ -4,11 +4,13 @@ from msgspec import Struct
 
 from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
+from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
@@ -49,6 +51,8 @@ class Broker(Struct, frozen=True):
     record_deletion: RecordDeletion
     active_producers: ActiveProducers
     log_directories: LogDirectoryService
+    features: FeatureService
+    client_quotas: ClientQuotaService
 
     @property
     def image(self) -> MetadataImage:

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations
+from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ class Node(Struct, frozen=True):
     host: str
     port: int
     rack: str | None
+
+
+class Quorum(Struct, frozen=True):
+    """Who decides about the metadata: the controller, its epoch, and the offset of the next record."""
+
+    leader_id: int
+    leader_epoch: int
+    end_offset: int
 
 
 class ClusterView:
@@ -53,6 +63,26 @@ class ClusterView:
     def controller_id(self) -> int:
         """The broker that decides, -1 when there is none."""
         return self._current_image().controller_id
+
+    def require_describer(self, principal: Principal) -> None:
+        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
+
+    def quorum(self, principal: Principal) -> Quorum:
+        """Who leads the metadata, and how far its log goes. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
+        self.require_describer(principal)
+        image = self._current_image()
+        return Quorum(image.controller_id, image.controller_epoch, image.end_offset)
+
+    def unregister(self, principal: Principal, broker_id: int) -> None:
+        """Take a broker out that is not there any more: there is none, so that this always raises ApiError.
+
+        BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it runs), CLUSTER_AUTHORIZATION_FAILED.
+        """
+        require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
+        if broker_id not in self._current_image().brokers:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} runs: it leaves the cluster when it is stopped")
 
     def nodes(self, connection: "Connection") -> tuple[Node, ...]:
         """Every broker, by its number, with an address that the client of `connection` can use.

@@ -15,6 +15,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_ALL_BROKERS = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigSynonym(Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""What settings hold for topics and brokers, where they come from, and how they are changed."""
+"""What settings hold for topics, brokers, groups and subscriptions to metrics, where they come from, and how they are
+changed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -11,7 +12,7 @@ from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import (
     ALL_BROKERS,
-    RESOURCE_TYPES_WITHOUT_SETTINGS,
+    SETTINGS_OF_NAMES,
     ConfigResource,
     ConfigResourceType,
     MetadataImage,
@@ -24,7 +25,10 @@ from ottla.model.principal import Principal
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
 from ottla.settings.definition import SettingDefinition, UpdateMode, shortened
+from ottla.settings.group_settings import GroupSettings, group_settings
+from ottla.settings.group_table import GROUP_BOUNDS, GROUP_SETTINGS
 from ottla.settings.topic_settings import effective_topic_settings
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
@@ -46,6 +50,8 @@ class ConfigService:
         "_described_for",
         "_effective",
         "_effective_for",
+        "_groups",
+        "_groups_for",
         "_node_id",
         "_settings",
     )
@@ -60,6 +66,8 @@ class ConfigService:
         self._described_for: tuple[Mapping[str, str], ...] = ()
         self._effective = settings
         self._effective_for: tuple[Mapping[str, str], ...] = ()
+        self._groups: dict[frozenset[tuple[str, str]], GroupSettings] = {}
+        self._groups_for: BrokerSettings | None = None
 
     def topic_settings(self, topic: str, image: MetadataImage | None = None) -> dict[str, str]:
         """Every topic setting with the value that holds for a topic, as text, in the given or the current image."""
@@ -75,12 +83,26 @@ class ConfigService:
             self._effective = self._settings.overlaid({**dynamic[0], **dynamic[1]})
         return self._effective
 
+    def group_settings(self, group_id: str) -> GroupSettings:
+        """What holds for a group now, be it there or not; made once for all that set the same things."""
+        own = self._controller.image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
+        broker = self.broker_settings()
+        if broker is not self._groups_for or len(self._groups) >= DESCRIBED_MAX:
+            self._groups.clear()
+            self._groups_for = broker
+        key = frozenset(own.items())
+        settings = self._groups.get(key)
+        if settings is None:
+            settings = self._groups[key] = group_settings(own, broker)
+        return settings
+
     def topics_with_changed_settings(self, image: MetadataImage, delta: MetadataDelta) -> list[TopicImage]:
         """Topics, without new ones, for which another value may hold since `delta`."""
         known = delta.base.topics_by_id
         if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
             return [topic for topic_id, topic in image.topics_by_id.items() if topic_id in known]
-        changed = (image.topic(resource.name) for resource in delta.changed_configs)
+        names = (each.name for each in delta.changed_configs if each.type == ConfigResourceType.TOPIC)
+        changed = map(image.topic, names)
         return [topic for topic in changed if topic is not None and topic.topic_id in known]
 
     def created_topic_entries(self, principal: Principal, topic: str, own: Mapping[str, str]) -> ConfigEntries:
@@ -94,8 +116,8 @@ class ConfigService:
     def resources(self, principal: Principal, types: Collection[int]) -> list[ConfigResource]:
         """The resources of these types that settings may be asked for, of every type when none is given.
 
-        Topics and brokers have settings here; of Kafka's other types there are none. Raises ApiError
-        UNSUPPORTED_VERSION for a type that nobody knows, and CLUSTER_AUTHORIZATION_FAILED.
+        Of groups and of subscriptions to metrics of clients these are the ones that set something; of loggers there are
+        none. Raises ApiError UNSUPPORTED_VERSION for a type that nobody knows, and CLUSTER_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
         unknown = [number for number in types if number not in _RESOURCE_TYPES]
@@ -107,14 +129,16 @@ class ConfigService:
             found.extend(topic_resource(topic.name) for topic in image.topics())
         if not types or ConfigResourceType.BROKER in types:
             found.extend(ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(image.brokers))
+        wanted = SETTINGS_OF_NAMES.intersection(types) if types else SETTINGS_OF_NAMES
+        found.extend(sorted(resource for resource in image.configs if resource.type in wanted))
         return found
 
     def describe(self, principal: Principal, resource: ConfigResource, names: Collection[str] | None) -> ConfigEntries:
         """The settings of a resource, sorted by name; those asked for, or with None all of them.
 
-        Resources that set the same things get the same value, which is made once. Groups and client metrics have no
-        settings here. Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, or that the
-        principal may not.
+        Resources that set the same things get the same value, which is made once. A group or a subscription that nobody
+        has set anything for has the defaults. Raises ApiError INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION,
+        INVALID_REQUEST, or that the principal may not.
         """
         self._require(principal, Operation.DESCRIBE_CONFIGS, resource)
         entries = self._all_entries(resource)
@@ -137,9 +161,11 @@ class ConfigService:
                     f"not {shortened(resource.name)!r}",
                 )
             return self._entries(resource.type, {})
-        if resource.type in RESOURCE_TYPES_WITHOUT_SETTINGS and resource.name:
-            return ()
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
+        if resource.type not in SETTINGS_OF_NAMES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
+        if not resource.name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"a resource of type {resource.type.name} needs a name")
+        return self._entries(resource.type, image.config(resource))
 
     async def alter(
         self, principal: Principal, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
@@ -182,9 +208,19 @@ class ConfigService:
         key = (kind, frozenset(own.items()))
         entries = self._described.get(key)
         if entries is None:
-            is_topic = kind == ConfigResourceType.TOPIC
-            entries = self._described[key] = self._topic_entries(own) if is_topic else self._broker_entries()
+            entries = self._described[key] = self._made_entries(kind, own)
         return entries
+
+    def _made_entries(self, kind: ConfigResourceType, own: Mapping[str, str]) -> ConfigEntries:
+        match kind:
+            case ConfigResourceType.TOPIC:
+                return self._topic_entries(own)
+            case ConfigResourceType.GROUP:
+                return self._group_entries(own)
+            case ConfigResourceType.CLIENT_METRICS:
+                return _client_metrics_entries(own)
+            case _:
+                return self._broker_entries()
 
     @property
     def _own_resource(self) -> ConfigResource:
@@ -202,6 +238,16 @@ class ConfigService:
         if name in own:
             return (ConfigSynonym(name, own[name], ConfigSource.TOPIC), *inherited)
         return inherited
+
+    def _group_entries(self, own: Mapping[str, str]) -> ConfigEntries:
+        effective = group_settings(own, self.broker_settings())
+        entries = []
+        for name, definition in GROUP_SETTINGS.items():
+            bounds = GROUP_BOUNDS.get(name)
+            inherited = _default_of(definition) if bounds is None else self._broker_synonyms([bounds.default])
+            synonyms = (ConfigSynonym(name, own[name], ConfigSource.GROUP), *inherited) if name in own else inherited
+            entries.append(_entry(definition, effective.as_text(name), synonyms))
+        return tuple(entries)
 
     def _broker_entries(self) -> ConfigEntries:
         found = ((each, self._broker_synonyms([each.name])) for each in BROKER_SETTINGS.values())
@@ -239,6 +285,20 @@ class ConfigService:
 
 def _are_the_same(first: Sequence[object], second: Sequence[object]) -> bool:
     return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
+
+
+def _default_of(definition: SettingDefinition) -> tuple[ConfigSynonym, ...]:
+    return (ConfigSynonym(definition.name, definition.default, ConfigSource.DEFAULT),)
+
+
+def _client_metrics_entries(own: Mapping[str, str]) -> ConfigEntries:
+    entries = []
+    for name, definition in CLIENT_METRICS_SETTINGS.items():
+        synonyms = _default_of(definition)
+        if name in own:
+            synonyms = (ConfigSynonym(name, own[name], ConfigSource.CLIENT_METRICS), *synonyms)
+        entries.append(_entry(definition, synonyms[0].value, synonyms))
+    return tuple(entries)
 
 
 def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:

@@ -6,14 +6,12 @@ under each of its partitions, and is told when the high watermark of one of them
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
 from typing import Protocol
 from uuid import UUID
 
 from msgspec import Struct
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
-from ottla.broker.quota import UNLIMITED, Quota
 from ottla.broker.readable_bytes import ReadableBytes
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -185,12 +183,12 @@ def _still_readable(target: FetchTarget) -> bool:
 
 
 class OnFetched(Protocol):
-    """Told what each target gave, and for how long the reader is to be quiet."""
+    """Told what each target gave."""
 
-    def __call__(self, reads: list[PartitionRead], /, throttle_ms: int = 0) -> None: ...
+    def __call__(self, reads: list[PartitionRead], /) -> None: ...
 
 
-def _answered(reads: list[PartitionRead], throttle_ms: int = 0) -> None:
+def _answered(reads: list[PartitionRead]) -> None:
     raise AssertionError("a fetch is answered once")
 
 
@@ -273,7 +271,7 @@ class FetchService:
     Belongs to the event loop; its methods never block.
     """
 
-    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_quota", "_replicas")
+    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_replicas")
 
     def __init__(
         self,
@@ -281,14 +279,12 @@ class FetchService:
         purgatory: Purgatory,
         max_bytes: int,
         authorizer: Authorizer = ALLOW_ALL,
-        quota: Quota = UNLIMITED,
     ) -> None:
         """`max_bytes` is the largest answer, whatever the reader allows (`fetch.max.bytes`)."""
         self._replicas = replicas
         self._purgatory = purgatory
         self._max_bytes = max_bytes
         self._authorizer = authorizer
-        self._quota = quota
 
     @property
     def has_rules(self) -> bool:
@@ -322,14 +318,12 @@ class FetchService:
             target.error = error.code
 
     def fetch(
-        self, principal: Principal, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
+        self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
     ) -> DelayedOperation | None:
         """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once.
 
         Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
         """
-        if self._quota is not UNLIMITED:
-            on_fetched = partial(self._charge, principal, on_fetched)
         reads, is_enough = _read_all(targets, limits)
         if limits.max_wait_ms <= 0 or not targets or is_enough:
             on_fetched(reads)
@@ -338,10 +332,6 @@ class FetchService:
         del reads
         is_answered = self._purgatory.watch(operation, operation.keys, limits.max_wait_ms)
         return None if is_answered else operation
-
-    def _charge(self, principal: Principal, on_fetched: OnFetched, reads: list[PartitionRead]) -> None:
-        size = sum(read.total_bytes for read in reads)
-        on_fetched(reads, throttle_ms=self._quota.charge(principal, size))
 
 
 def look_ups_of(targets: Sequence[FetchTarget]) -> list[LookUp]:

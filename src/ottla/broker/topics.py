@@ -4,17 +4,19 @@ They resolve names and ids, ask whether the principal may, and act. Where an ans
 topic, refusals are outcomes; what concerns the whole request is raised.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.config import BrokerConfig
 from ottla.broker.internal_topics import new_internal_topic
+from ottla.broker.quota_manager import NO_MUTATION_QUOTA, MutationQuota
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions
+from ottla.metadata.controller.replica_assignment import validate_replicas
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
@@ -99,20 +101,30 @@ class TopicService:
         return allowed_operations(self._authorizer, principal, ResourceType.TOPIC, topic)
 
     async def create(
-        self, principal: Principal, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        principal: Principal,
+        topics: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        quota: MutationQuota = NO_MUTATION_QUOTA,
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; the outcome of each by its name."""
         refused = self._refused_creations(principal, (topic.name for topic in topics))
+        taken = _taken(quota, {each.name: self._controller.partitions_of(each) for each in topics}, refused)
 
         async def act(allowed: Sequence[NewTopic]) -> dict[str, Outcome[CreatedTopic]]:
             self._require_writable()
             return await self._controller.create_topics(allowed, validate_only=validate_only)
 
-        return await _by_name(topics, lambda topic: topic.name, refused, act)
+        outcomes = await _by_name(topics, lambda topic: topic.name, refused, act)
+        _give_back(quota, taken, outcomes)
+        return outcomes
 
-    async def delete(self, principal: Principal, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
+    async def delete(
+        self, principal: Principal, topics: Sequence[str | UUID], quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> list[Outcome[TopicImage]]:
         """Delete topics by name or id; the outcomes in the order of `topics`."""
-        refused = [self._refused_deletion(principal, wanted) for wanted in topics]
+        refused = [self._refused_deletion(principal, wanted) or self._too_many(quota, wanted) for wanted in topics]
         allowed = [wanted for wanted, refusal in zip(topics, refused, strict=True) if refusal is None]
         try:
             decided = iter(await self._controller.delete_topics(allowed) if allowed else ())
@@ -121,16 +133,24 @@ class TopicService:
         return [refusal if refusal is not None else next(decided) for refusal in refused]
 
     async def create_partitions(
-        self, principal: Principal, requests: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        principal: Principal,
+        requests: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        quota: MutationQuota = NO_MUTATION_QUOTA,
     ) -> dict[str, Outcome[int]]:
         """Add partitions to topics; the outcome of each, its new partition count, by its name."""
         refused = self._refused(principal, Operation.ALTER, (request.topic for request in requests))
+        taken = _taken(quota, {each.topic: self._growth(each) for each in requests}, refused)
 
         async def act(allowed: Sequence[NewPartitions]) -> dict[str, Outcome[int]]:
             self._require_writable()
             return await self._controller.create_partitions(allowed, validate_only=validate_only)
 
-        return await _by_name(requests, lambda request: request.topic, refused, act)
+        outcomes = await _by_name(requests, lambda request: request.topic, refused, act)
+        _give_back(quota, taken, outcomes)
+        return outcomes
 
     async def elect_leaders(
         self, principal: Principal, election: ElectionType, partitions: Sequence[TopicPartition] | None
@@ -149,6 +169,34 @@ class TopicService:
         """
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
         return ()
+
+    def require_reassigner(self, principal: Principal) -> None:
+        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may not move partitions."""
+        require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
+
+    def reassign(
+        self, topic: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
+    ) -> None:
+        """Have a partition on these brokers, with None on those it had before it was moved: it is there already.
+
+        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
+        NO_REASSIGNMENT_IN_PROGRESS.
+        """
+        partition = self.image.partition(topic, index)
+        if partition is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {TopicPartition(topic, index)}"
+            )
+        if replicas is None:
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress")
+        wanted = validate_replicas(self.image.brokers, index, replicas, None)
+        if not may_change_factor and len(wanted) != len(partition.replicas):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"the partition has {len(partition.replicas)} replicas, which was not to change",
+            )
+        if set(wanted) != set(partition.replicas):
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be moved yet")
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Which of `names` could be created because somebody asks for them (`auto.create.topics.enable`)."""
@@ -196,6 +244,19 @@ class TopicService:
             outcomes[name] = topic if topic is not None else _unknown(name)
         return outcomes
 
+    def _growth(self, request: NewPartitions) -> int:
+        topic = self.image.topic(request.topic)
+        return 0 if topic is None else max(0, request.total_count - len(topic.partitions))
+
+    def _too_many(self, quota: MutationQuota, wanted: str | UUID) -> ApiError | None:
+        """Why a topic is not to be deleted now; one that is not there is left to the controller to refuse."""
+        topic = self.image.topic(wanted) if isinstance(wanted, str) else self.image.topic_by_id(wanted)
+        try:
+            quota.take(0 if topic is None else len(topic.partitions))
+        except ApiError as error:
+            return error
+        return None
+
     def _may(self, principal: Principal, operation: Operation, topic: str) -> bool:
         return self._authorizer is ALLOW_ALL or self._authorizer.allows(principal, operation, ResourceType.TOPIC, topic)
 
@@ -227,6 +288,29 @@ class TopicService:
             name = topic.name
         assert isinstance(name, str)
         return self._refused(principal, Operation.DELETE, [name]).get(name)
+
+
+def _taken(quota: MutationQuota, partitions: Mapping[str, int], refused: dict[str, ApiError]) -> dict[str, int]:
+    """The partitions that the quota allows, by topic; topics it does not are added to those that are refused."""
+    taken: dict[str, int] = {}
+    if quota is NO_MUTATION_QUOTA:
+        return taken
+    for name, count in partitions.items():
+        if name in refused:
+            continue
+        try:
+            quota.take(count)
+            taken[name] = count
+        except ApiError as error:
+            refused[name] = error
+    return taken
+
+
+def _give_back(quota: MutationQuota, taken: Mapping[str, int], outcomes: Mapping[str, Outcome[object]]) -> None:
+    """What was not done for another reason does not count."""
+    unused = sum(count for name, count in taken.items() if isinstance(outcomes.get(name), ApiError))
+    if unused:
+        quota.give_back(unused)
 
 
 W = TypeVar("W")

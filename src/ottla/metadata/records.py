@@ -19,6 +19,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ottla.model.errors import InvalidInputError
+from ottla.model.quota_entity import QuotaEntity
 
 
 class PartitionState(NamedTuple):
@@ -107,6 +108,24 @@ class ProducerIdsRecord(Struct, frozen=True):
     next_producer_id: int
 
 
+class FeatureLevelRecord(Struct, frozen=True):
+    """A level of a feature was finalized (`ottla.metadata.features`); 0 means that it is not used."""
+
+    KIND: ClassVar[str] = "feature-level"
+    name: str
+    level: int
+
+
+class ClientQuotaRecord(Struct, frozen=True):
+    """A quota of an entity has a new value, or, with None, is gone. The entity is sorted by type; a name of None stands
+    for the default of all that have no quota of their own."""
+
+    KIND: ClassVar[str] = "client-quota"
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
 MetadataRecord = (
     TopicRecord
     | PartitionsAddedRecord
@@ -117,6 +136,8 @@ MetadataRecord = (
     | BrokerRemovedRecord
     | ControllerRecord
     | ProducerIdsRecord
+    | FeatureLevelRecord
+    | ClientQuotaRecord
 )
 
 _VERSION: Final = 0
@@ -168,9 +189,13 @@ def _decode_states(values: Any) -> tuple[PartitionState, ...]:
     return tuple(map(_decode_state, values))
 
 
+def _decode_entity(value: Any) -> QuotaEntity:
+    return tuple((kind, name) for kind, name in value)
+
+
 _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType({"topic_id": topic_id_text})
 _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
-    {"topic_id": parse_topic_id, "partitions": _decode_states, "state": _decode_state}
+    {"topic_id": parse_topic_id, "partitions": _decode_states, "state": _decode_state, "entity": _decode_entity}
 )
 _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
     {
@@ -185,6 +210,8 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             BrokerRemovedRecord,
             ControllerRecord,
             ProducerIdsRecord,
+            FeatureLevelRecord,
+            ClientQuotaRecord,
         )
     }
 )

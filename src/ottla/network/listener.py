@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
@@ -81,6 +82,7 @@ class Listener:
         self._read_ahead = ReadAhead(self._ask_for)
         self._sockets: list[socket.socket] = []
         self._connections: set[Connection] = set()
+        self._refused: dict[socket.socket, str] = {}
         self._services: ConnectionServices | None = None
         self._all_closed: asyncio.Event | None = None
 
@@ -147,6 +149,8 @@ class Listener:
             deadline.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        for sock in tuple(self._refused):
+            self._end_refused(sock)
         await self._tasks.close()
 
     def _stop_accepting(self) -> None:
@@ -170,6 +174,10 @@ class Listener:
                 self._pause_accepting(listening, error)
                 return
             self._admit(sock, Address.of(peer))
+            pause_ms = self._quotas.accept_pause_ms(self._clock.monotonic_ms())
+            if pause_ms:
+                self._stop_accepting_for(listening, pause_ms)
+                return
 
     def _pause_accepting(self, listening: socket.socket, error: OSError) -> None:
         """Without a free file descriptor the socket stays readable; let the loop do other work for a while."""
@@ -178,6 +186,10 @@ class Listener:
             self.address,
             error,
         )
+        self._stop_accepting_for(listening, _ACCEPT_PAUSE_MS)
+
+    def _stop_accepting_for(self, listening: socket.socket, pause_ms: int) -> None:
+        """Clients that come meanwhile wait in the queue of the operating system."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening.fileno())
 
@@ -185,7 +197,7 @@ class Listener:
             if listening in self._sockets:
                 loop.add_reader(listening.fileno(), self._on_acceptable, listening)
 
-        self._timer.schedule(_ACCEPT_PAUSE_MS, resume)
+        self._timer.schedule(pause_ms, resume)
 
     def _admit(self, sock: socket.socket, peer: Address) -> None:
         refusal = self._quotas.admit(peer.host)
@@ -193,6 +205,10 @@ class Listener:
             self.metrics.connections_refused += 1
             self._throttle.warning("refused a connection of %s to %s: %s", peer, self.address, refusal)
             sock.close()
+            return
+        refusal_ms = self._quotas.refusal_ms(peer.host, self._clock.monotonic_ms())
+        if refusal_ms:
+            self._refuse_later(sock, peer, refusal_ms)
             return
         services = self._services
         assert services is not None
@@ -212,6 +228,21 @@ class Listener:
         except Exception:
             logger.exception("no handler could be made for %r", connection)
             connection.close()
+
+    def _refuse_later(self, sock: socket.socket, peer: Address, refusal_ms: int) -> None:
+        """Its address is over its quota: nothing is read of this connection, which counts until it is closed."""
+        self.metrics.connections_refused += 1
+        self._throttle.warning(
+            "a connection of %s to %s is refused: its address is over connection_creation_rate", peer, self.address
+        )
+        self._refused[sock] = peer.host
+        self._timer.schedule(refusal_ms, partial(self._end_refused, sock))
+
+    def _end_refused(self, sock: socket.socket) -> None:
+        host = self._refused.pop(sock, None)
+        if host is not None:
+            sock.close()
+            self._quotas.release(host)
 
     def _configure(self, sock: socket.socket) -> None:
         sock.setblocking(False)

@@ -50,6 +50,7 @@ class DynamicBrokerConfig:
             logger.warning("%s", warning)
         self._cleaner.configure(CleanerConfig.from_settings(settings))
         config = NetworkConfig.from_settings(settings, self._connections_max)
+        self._quotas.creation_rate_max = settings.integer("max.connection.creation.rate")
         self._quotas.max_connections = config.max_connections
         self._quotas.max_connections_per_ip = config.max_connections_per_ip
         self._quotas.per_ip_overrides = config.max_connections_per_ip_overrides

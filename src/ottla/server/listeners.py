@@ -8,6 +8,7 @@ from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import HandlerFactory, Listener
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.cork import Cork
+from ottla.runtime.sampled_rate import Windows
 from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import Endpoint
@@ -65,7 +66,8 @@ class SocketListeners:
             call_soon=doors.loop.call_soon,
         )
         self.connections_max = connections_max
-        self.quotas = ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
+        windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
+        self.quotas = ConnectionQuotas(config.max_connections, config.max_connections_per_ip, windows=windows)
 
     def listener(self, endpoint: Endpoint, factory: HandlerFactory) -> Listener:
         """A listener for an endpoint; it has taken no address yet."""

@@ -12,6 +12,7 @@ from ottla.gateways.kafka import fetch_session
 from ottla.gateways.kafka.gateway import LOOKED_UP_MAX
 from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
 from ottla.network.config import NetworkConfig
+from ottla.network.connection_quotas import ADDRESSES_MAX
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
 from ottla.replication.batch_opener import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
@@ -38,6 +39,15 @@ ELEMENT_BYTES: Final = 2 * KIB
 WATCH_BYTES: Final = KIB
 """One partition of a waiting fetch or of a fetch session."""
 
+RATE_BYTES: Final = KIB
+"""What a client with a quota did lately, and its name."""
+
+WINDOW_BYTES: Final = 20
+"""One window of a rate."""
+
+QUOTA_KEYS: Final = 4
+"""Rates of one client: bytes written, bytes read, time, changes of the metadata."""
+
 DECODED_PER_BYTE: Final = 150
 """How much larger than its bytes a decoded request may be: an element of two bytes becomes 300 with its answer."""
 
@@ -55,6 +65,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
     request_max = config.socket_request_max_bytes
     partitions = settings.integer("partitions.per.broker.max")
     cleaner = CleanerConfig.from_settings(settings)
+    clients = settings.integer("quota.clients.max")
     waiting = fetch_watches_max + LOOKED_UP_MAX
     return [
         MemoryPart("the process", PROCESS_BYTES, "fixed"),
@@ -84,6 +95,11 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
         MemoryPart("keys of what is compacted", cleaner.dedupe_buffer_bytes, "log.cleaner.dedupe.buffer.size"),
         MemoryPart(
             "batches being compacted", cleaner.threads * PASS_BYTES_MAX, f"log.cleaner.threads={cleaner.threads}"
+        ),
+        MemoryPart(
+            "clients with quotas",
+            (QUOTA_KEYS * clients + ADDRESSES_MAX) * (RATE_BYTES + WINDOW_BYTES * settings.integer("quota.window.num")),
+            f"quota.clients.max={clients}",
         ),
         MemoryPart("partitions", partitions * PARTITION_BYTES, f"partitions.per.broker.max={partitions}"),
     ]

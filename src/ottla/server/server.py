@@ -8,16 +8,19 @@ import logging
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
+from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
+from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
 from ottla.coordination.environment import Environment
@@ -40,7 +43,9 @@ from ottla.runtime import garbage
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.sampled_rate import Windows
 from ottla.runtime.tasks import Tasks
+from ottla.server.client_quota_keeper import ClientQuotaKeeper
 from ottla.server.disk_watch import DiskWatch
 from ottla.server.doors import Doors
 from ottla.server.dynamic_broker_config import DRAIN_MS, DynamicBrokerConfig
@@ -126,6 +131,8 @@ class Server:
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),
             log_directories=LogDirectoryService(self._logs, authorizer),
             active_producers=ActiveProducers(self._replicas, authorizer),
+            features=FeatureService(self._controller, authorizer),
+            client_quotas=ClientQuotaService(self._controller, authorizer),
         )
         sessions = FetchSessionCache(
             doors.clock,
@@ -140,6 +147,15 @@ class Server:
         quotas = listeners.quotas
         self._dynamic_config = DynamicBrokerConfig(
             self._configs, self._listeners, quotas, self._logs.cleaner, listeners.connections_max
+        )
+        windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
+        change_windows = Windows(
+            settings.integer("controller.quota.window.num"),
+            settings.integer("controller.quota.window.size.seconds") * 1_000,
+        )
+        clients_max = settings.integer("quota.clients.max")
+        self._client_quotas = ClientQuotaKeeper(
+            ClientQuotaManager(doors.clock, windows, change_windows, clients_max), self._gateway, quotas
         )
         self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._keeper.serve_missing)
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
@@ -171,8 +187,10 @@ class Server:
         image = await self._lifecycle.start(BrokerAddress(host, port))
         await self._logs.identify(image.cluster_id, self._settings.node_id)
         await self._dynamic_config.apply(image)
+        self._client_quotas.apply(image)
         await self._keeper.load(image)
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
+        self._metadata.publisher.subscribe(self._client_quotas.on_image)
         self._metadata.publisher.subscribe(self._keeper.on_image)
         self._housekeeping.start()
         self._logs.cleaner.start()

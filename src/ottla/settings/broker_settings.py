@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ottla.settings.broker_group_table import require_consistent_group_bounds
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
@@ -155,6 +156,7 @@ class BrokerSettings:
             raise InvalidSettingError("log.dirs names several directories: one is supported, yet")
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+        require_consistent_group_bounds(self._values)
         if self.integer("max.connections.per.ip") == 0 and not self.text("max.connections.per.ip.overrides"):
             raise InvalidSettingError(
                 "max.connections.per.ip=0 lets nobody connect: name who may in max.connections.per.ip.overrides"

@@ -7,6 +7,7 @@ of a setting says it is Ottla's own; those put the unit and the limit last.
 import sys
 from typing import Final
 
+from ottla.settings.broker_group_table import GROUP_PROTOCOL_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
@@ -114,6 +115,15 @@ _NETWORK: Final = (
         Range(-1),
         _MEDIUM,
         "A connection without a request for this long is closed; -1 keeps it.",
+    ),
+    _setting(
+        "max.connection.creation.rate",
+        _INT,
+        str(INT_MAX),
+        Range(1),
+        _MEDIUM,
+        "How many connections a second are accepted, over all listeners; others wait until it is their turn.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "max.connections",
@@ -540,6 +550,52 @@ _TRANSACTIONS: Final = (
     ),
 )
 
+_QUOTAS: Final = (
+    _setting(
+        "controller.quota.window.num",
+        _INT,
+        "11",
+        Range(1),
+        _LOW,
+        "How many windows of changes of the metadata a client may use up at once (controller_mutation_rate).",
+    ),
+    _setting(
+        "controller.quota.window.size.seconds",
+        _INT,
+        "1",
+        Range(1),
+        _LOW,
+        "How long one of these windows is, in seconds.",
+    ),
+    _setting(
+        "quota.window.num",
+        _INT,
+        "11",
+        Range(1, 1_000),
+        _LOW,
+        "Over how many windows the rates are measured that client quotas bound, the one that is not over included.",
+    ),
+    _setting("quota.window.size.seconds", _INT, "1", Range(1), _LOW, "How long one of these windows is, in seconds."),
+    _setting(
+        "quota.clients.max",
+        _INT,
+        "5000",
+        Range(1),
+        _LOW,
+        "For how many users, clients and addresses that have a quota rates are kept at a time; of more, whoever was "
+        "quiet longest is forgotten. Ottla's own.",
+    ),
+    _setting(
+        "telemetry.max.bytes",
+        _INT,
+        "1048576",
+        Range(1),
+        _LOW,
+        "The largest report of its metrics that a client may push (KIP-714).",
+        no_effect="clients are not asked for their metrics",
+    ),
+)
+
 _DESCRIBED: Final = frozenset(
     {
         "log.flush.scheduler.interval.ms",
@@ -577,7 +633,18 @@ def _topic_defaults() -> list[SettingDefinition]:
 
 
 BROKER_SETTINGS: Final[SettingTable] = setting_table(
-    (*_IDENTITY_AND_LISTENERS, *_NETWORK, *_TOPICS, *_LOG, *_FETCH, *_GROUPS, *_TRANSACTIONS, *_topic_defaults())
+    (
+        *_IDENTITY_AND_LISTENERS,
+        *_NETWORK,
+        *_TOPICS,
+        *_LOG,
+        *_FETCH,
+        *_GROUPS,
+        *GROUP_PROTOCOL_SETTINGS,
+        *_QUOTAS,
+        *_TRANSACTIONS,
+        *_topic_defaults(),
+    )
 )
 
 ALIASES: Final = {"broker.id": "node.id"}

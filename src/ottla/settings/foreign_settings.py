@@ -2,7 +2,7 @@
 
 A setting that tunes a mechanism Ottla has in another form, or not at all, does no harm: it is passed over with a
 warning, so that a Kafka `server.properties` starts a broker. A setting that promises something the broker would not
-keep (access control, quotas, another durability) is refused.
+keep (access control, another durability) is refused.
 """
 
 from collections.abc import Mapping
@@ -32,10 +32,7 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "early.start.listeners": "nobody is authorized, so no listener has to wait for it",
         "fetch.purgatory.": "waiting requests are found without a purge",
         "follower.fetch.last.tiered.offset.enable": _REPLICATION,
-        "group.consumer.": _NOT_SERVED,
         "group.coordinator.": _THREADS,
-        "group.share.": _NOT_SERVED,
-        "group.streams.": _NOT_SERVED,
         "initial.broker.registration.timeout.ms": _QUORUM,
         "kafka.metrics.": _METRICS,
         "leader.imbalance.": _REPLICATION,
@@ -57,14 +54,12 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "request.timeout.ms": _REPLICATION,
         "share.": _NOT_SERVED,
         "socket.connection.setup.timeout.": _REPLICATION,
-        "telemetry.max.bytes": _NOT_SERVED,
         "transaction.partition.verification.enable": "partitions are always verified",
         "unstable.": "nothing unstable is served",
     }
 )
 
 _SECURITY: Final = "connections are neither encrypted nor authenticated yet, and access is not controlled"
-_QUOTAS: Final = "there are no quotas yet"
 _TIERED: Final = "there is no tiered storage"
 _JAVA: Final = "Java classes cannot be loaded"
 
@@ -72,18 +67,16 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "alter.config.policy.class.name": _JAVA,
         "authorizer.": _SECURITY,
-        "client.quota.callback.": _QUOTAS,
+        "client.quota.callback.": _JAVA,
         "connections.max.reauth.ms": _SECURITY,
         "cordoned.log.dirs": "there is one data directory",
         "create.topic.policy.class.name": _JAVA,
         "delegation.token.": _SECURITY,
-        "follower.replication.throttled.": _QUOTAS,
-        "leader.replication.throttled.": _QUOTAS,
+        "follower.replication.throttled.": _REPLICATION,
+        "leader.replication.throttled.": _REPLICATION,
         "log.local.": _TIERED,
-        "max.connection.creation.rate": _QUOTAS,
         "offsets.topic.compression.codec": "committed offsets are kept as they are written",
         "principal.": _SECURITY,
-        "quota.": _QUOTAS,
         "remote.": _TIERED,
         "replica.selector.class": _JAVA,
         "sasl.": _SECURITY,

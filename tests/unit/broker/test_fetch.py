@@ -50,14 +50,12 @@ class Fetching:
         self.replicas = ReplicaManager()
         self.service = FetchService(self.replicas, self.purgatory, 1 << 20, **rules)
         self.answers: list[list[PartitionRead]] = []
-        self.throttled_ms: list[int] = []
 
     def fetch(self, targets: list[FetchTarget], limits: FetchLimits) -> None:
-        self.service.fetch(ANONYMOUS, targets, limits, self.on_fetched)
+        self.service.fetch(targets, limits, self.on_fetched)
 
-    def on_fetched(self, reads: list[PartitionRead], throttle_ms: int = 0) -> None:
+    def on_fetched(self, reads: list[PartitionRead]) -> None:
         self.answers.append(reads)
-        self.throttled_ms.append(throttle_ms)
 
     def moved(self, partition: Partition) -> None:
         self.purgatory.check_and_complete(partition.topic_partition)
@@ -474,20 +472,3 @@ async def test_who_may_not_read_is_refused_by_name_and_by_id(new_partition: New,
     fetching.service.look_up(ANONYMOUS, partition.topic_id if by_id else "t", 0, wanted)
     assert (wanted.partition, wanted.error) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assert (rules.asked, fetching.service.has_rules) == (["User:ANONYMOUS READ TOPIC t"], True)
-
-
-class BytesPerMs:
-    """A quota of a byte a millisecond."""
-
-    def charge(self, principal: Principal, size_bytes: int) -> int:
-        assert principal == ANONYMOUS
-        return size_bytes
-
-
-async def test_who_reads_more_than_his_quota_gets_it_and_is_told_for_how_long_to_be_quiet(new_partition: New) -> None:
-    fetching = Fetching(quota=BytesPerMs())
-    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
-    fetching.fetch([target(partition)], limits())
-    size = await append(partition, batch())
-    fetching.fetch([target(partition)], limits())
-    assert fetching.throttled_ms == [size, size]

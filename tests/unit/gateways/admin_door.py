@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
+from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.features import FeatureService
 from ottla.broker.topics import TopicService
 from ottla.coordination.key_partition import partition_of_key
 from ottla.gateways.kafka.api import Api
@@ -41,6 +43,8 @@ class AdminDoor:
         self.coordinators = CoordinatorLookup(self.topics, self.partition_of_group, authorizer)
         self.configs = ConfigService(self.controller, self.settings, authorizer)
         self.cluster = ClusterView(self.config, lambda: self.image, authorizer)
+        self.features = FeatureService(self.controller, authorizer)
+        self.client_quotas = ClientQuotaService(self.controller, authorizer)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
         self.reached_at = Address("broker.example", 19092)
 

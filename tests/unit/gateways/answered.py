@@ -24,6 +24,7 @@ class Peer:
         self.local = local
         self.peer = Address(host, 50000)
         self.is_closed = False
+        self.is_muted = False
         self.failures: list[str] = []
 
     def fail(self, reason: str) -> None:

@@ -2,27 +2,40 @@ import pytest
 
 from ottla.gateways.kafka.api_18_api_versions import API
 from ottla.gateways.kafka.apis import APIS
+from ottla.metadata.features import FEATURES
 from ottla.model.error_code import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tests.unit.gateways.answered import NOTHING, AnsweredContext, gateway_of
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+SERVED = {feature.name: feature for feature in FEATURES.values() if feature.max_level}
 
 
-def ask(version, name="client", software_version="1.0"):
-    ctx = AnsweredContext(gateway_of(NOTHING), version, NOTHING)
-    response = API.handle(ctx, ApiVersionsRequest(name, software_version))
-    return ApiVersionsResponse.decode(version, response.encode(version))
+async def ask(door, version, name="client", software_version="1.0"):
+    return await door.ask(API, ApiVersionsRequest(name, software_version), version)
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
-def test_every_version_tells_what_is_served(version):
-    answer = ask(version)
+async def test_every_version_tells_what_is_served(door, version):
+    answer = await ask(door, version)
     assert answer.error_code == ErrorCode.NONE
     served = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert set(served) == set(APIS)
     assert served[18] == (0, 4)
     assert served[0][0] == 0, "librdkafka takes a Produce that does not start at 0 for an old broker"
-    if version >= 3:
-        assert (answer.supported_features, answer.finalized_features) == ((), ())
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    expected = {name: (each.min_level, each.max_level) for name, each in SERVED.items()}
+    if version < 3:
+        expected = {}
+    elif version == 3:  # whose clients take a lowest level of 0 for a mistake (KAFKA-17011)
+        expected = {name: levels for name, levels in expected.items() if levels[0]}
+    assert supported == expected
+
+
+async def test_the_finalized_levels_are_told_with_the_offset_of_the_metadata_that_says_so(door):
+    answer = await ask(door, 4)
+    finalized = {each.name: (each.min_version_level, each.max_version_level) for each in answer.finalized_features}
+    assert finalized == {name: (each.max_level, each.max_level) for name, each in SERVED.items()}
+    assert "metadata.version" in finalized
+    assert answer.finalized_features_epoch == door.image.end_offset
 
 
 @pytest.mark.parametrize(
@@ -37,5 +50,5 @@ def test_every_version_tells_what_is_served(version):
         ("a\n", "1", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_client_says_decently_what_it_is(name, software_version, code):
-    assert ask(4, name, software_version).error_code == code
+async def test_a_client_says_decently_what_it_is(door, name, software_version, code):
+    assert (await ask(door, 4, name, software_version)).error_code == code

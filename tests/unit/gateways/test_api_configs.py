@@ -25,7 +25,7 @@ from ottla.settings.topic_table import TOPIC_SETTINGS
 
 DESCRIBE, ALTER = api_32_describe_configs.API, api_44_incremental_alter_configs.API
 REPLACE, LIST = api_33_alter_configs.API, api_74_list_config_resources.API
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE = 0, 1
 
 
@@ -130,10 +130,48 @@ async def test_a_resource_that_cannot_be_described_is_told_why(door, kind, name,
     assert result.error_message
 
 
-@pytest.mark.parametrize("kind", [16, 32])
-async def test_a_group_and_client_metrics_have_no_settings(door, kind):
-    result = await describe(door, kind, "x")
-    assert (result.error_code, result.configs) == (ErrorCode.NONE, ())
+async def test_a_group_has_its_own_settings_over_those_of_the_broker(open_door):
+    door = await open_door({"group.consumer.session.timeout.ms": "50000"})
+    await alter(door, (GROUP, "g", [("consumer.heartbeat.interval.ms", SET, "7000")]))
+    result = await describe(door, GROUP, "g", include_synonyms=True)
+    configs = {config.name: config for config in result.configs}
+    heartbeat = configs["consumer.heartbeat.interval.ms"]
+    assert (heartbeat.value, heartbeat.config_source) == ("7000", 8)
+    assert [(each.name, each.value) for each in heartbeat.synonyms] == [
+        ("consumer.heartbeat.interval.ms", "7000"),
+        ("group.consumer.heartbeat.interval.ms", "5000"),
+    ]
+    session = configs["consumer.session.timeout.ms"]
+    assert (session.value, session.config_source) == ("50000", 4)
+    assert configs["share.isolation.level"].value == "read_uncommitted"
+    assert door.configs.group_settings("g").integer("consumer.heartbeat.interval.ms") == 7_000
+    assert door.configs.group_settings("other").integer("consumer.heartbeat.interval.ms") == 5_000
+    await alter(door, (GROUP, "g", [("consumer.heartbeat.interval.ms", DELETE, None)]))
+    assert door.configs.group_settings("g").integer("consumer.heartbeat.interval.ms") == 5_000
+
+
+async def test_a_subscription_to_metrics_has_what_was_set_and_the_defaults(door):
+    await alter(door, (METRICS, "s", [("metrics", SET, "a.,b."), ("match", SET, "client_id=x.*")]))
+    result = await describe(door, METRICS, "s")
+    assert {config.name: (config.value, config.config_source) for config in result.configs} == {
+        "interval.ms": ("300000", 5),
+        "match": ("client_id=x.*", 7),
+        "metrics": ("a.,b.", 7),
+    }
+
+
+async def test_groups_and_subscriptions_are_listed_while_they_set_something(door):
+    request = ListConfigResourcesRequest(resource_types=(METRICS, GROUP))
+    assert (await door.ask(LIST, request)).config_resources == ()
+    await alter(door, (GROUP, "g", [("consumer.heartbeat.interval.ms", SET, "7000")]))
+    await alter(door, (METRICS, "s", [("interval.ms", SET, "100")]))
+    listed = (await door.ask(LIST, request)).config_resources
+    assert [(each.resource_type, each.resource_name) for each in listed] == [(METRICS, "s"), (GROUP, "g")]
+    oldest = (await door.ask(LIST, ListConfigResourcesRequest(), 0)).config_resources
+    assert [each.resource_name for each in oldest] == ["s"]
+    await alter(door, (GROUP, "g", [("consumer.heartbeat.interval.ms", DELETE, None)]))
+    listed = (await door.ask(LIST, request)).config_resources
+    assert [(each.resource_type, each.resource_name) for each in listed] == [(METRICS, "s")]
 
 
 @pytest.mark.parametrize("version", range(ALTER.min_version, ALTER.max_version + 1))
@@ -291,7 +329,7 @@ async def test_a_type_of_resource_that_nobody_knows_is_refused(door, types):
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())
 
 
-async def test_the_oldest_version_lists_client_metrics_of_which_there_are_none(door):
+async def test_the_oldest_version_lists_no_topics(door):
     await door.topics.create(ANONYMOUS, [NewTopic("a")])
     answer = await door.ask(LIST, ListConfigResourcesRequest(), 0)
     assert (answer.error_code, answer.config_resources) == (ErrorCode.NONE, ())

@@ -62,7 +62,7 @@ class Door:
 
     def connect(self) -> KafkaConnection:
         """One more connection."""
-        connection: Any = SimpleNamespace(peer="test", fail=self._close)
+        connection: Any = SimpleNamespace(peer="test", fail=self._close, is_muted=False)
         return self.gateway.connect(connection)
 
     def _close(self, reason: str) -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.metadata.controller import config_alteration
 from ottla.metadata.controller.config_alteration import (
     Alteration,
     AlterOperation,
@@ -112,14 +113,88 @@ def test_a_resource_without_settings_is_refused(resource, code):
     assert refusal(resource, ("retention.ms", SET, "1")).code == code
 
 
-@pytest.mark.parametrize("kind", [ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS])
-def test_a_resource_that_has_no_settings_here_refuses_each_by_name(kind):
-    refused = refusal(
-        ConfigResource(kind, "x"), ("interval.ms", SET, "1"), ("consumer.session.timeout.ms", DELETE, None)
-    )
+GROUP = ConfigResource(ConfigResourceType.GROUP, "g")
+METRICS = ConfigResource(ConfigResourceType.CLIENT_METRICS, "s")
+
+
+@pytest.mark.parametrize("resource", [GROUP, METRICS])
+def test_a_setting_that_a_group_or_a_subscription_does_not_have_is_refused_by_name(resource):
+    refused = refusal(resource, ("retention.ms", SET, "1"), ("no.such", DELETE, None))
     assert refused.code == ErrorCode.INVALID_CONFIG
-    assert "interval.ms is not supported" in refused.message
-    assert "consumer.session.timeout.ms is not supported" in refused.message
+    assert "retention.ms is not a" in refused.message
+    assert "no.such is not a" in refused.message
+
+
+def test_what_a_later_release_set_on_a_group_can_be_deleted():
+    image = image_of(ConfigRecord(*GROUP, "later.setting", "1"))
+    assert after(GROUP, ("later.setting", DELETE, None), image=image) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("consumer.session.timeout.ms", "44999", "at least group.consumer.min.session.timeout.ms, which is 45000"),
+        ("consumer.session.timeout.ms", "60001", "at most group.consumer.max.session.timeout.ms, which is 60000"),
+        ("consumer.assignment.interval.ms", "15001", "at most group.consumer.max.assignment.interval.ms"),
+        ("streams.num.standby.replicas", "3", "at most group.streams.max.standby.replicas"),
+        ("share.delivery.count.limit", "1", "at least group.share.min.delivery.count.limit"),
+        ("share.isolation.level", "none", "read_committed or read_uncommitted"),
+        ("share.auto.offset.reset", "by_duration:1h", "by_duration:DURATION"),
+        ("consumer.session.timeout.ms", "long", "a whole number"),
+    ],
+)
+def test_what_the_broker_does_not_allow_a_group_is_refused(name, value, what):
+    refused = refusal(GROUP, (name, SET, value))
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert what in refused.message
+
+
+def test_the_bounds_of_groups_are_the_ones_the_broker_was_started_with():
+    bounds = {"group.consumer.max.session.timeout.ms": "100000"}
+    assert after(GROUP, ("consumer.session.timeout.ms", SET, "100000"), broker_settings=bounds)
+
+
+def test_a_heartbeat_comes_before_the_session_is_over():
+    bounds = {"group.consumer.max.heartbeat.interval.ms": "100000"}
+    decision = decide(GROUP, ("consumer.heartbeat.interval.ms", SET, "45000"), broker_settings=bounds)
+    assert "consumer.session.timeout.ms=45000 must be above" in decision.result[GROUP].message
+
+
+def test_settings_of_a_group_that_is_not_there_are_kept_for_it():
+    assert after(GROUP, ("share.auto.offset.reset", SET, "by_duration:PT1H")) == {
+        "share.auto.offset.reset": "by_duration:PT1H"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("interval.ms", "99", "at least 100"),
+        ("interval.ms", "3600001", "at most 3600000"),
+        ("match", "client_id", "must be SELECTOR=PATTERN"),
+        ("match", "color=red", "must be SELECTOR=PATTERN"),
+        ("match", "client_id=(", "regular expressions"),
+        ("match", "client_id=" + "x" * 1001, "at most 1000 characters"),
+    ],
+)
+def test_a_subscription_that_cannot_be_meant_is_refused(name, value, what):
+    refused = refusal(METRICS, (name, SET, value))
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert what in refused.message
+
+
+def test_names_with_settings_are_bounded(monkeypatch):
+    monkeypatch.setitem(config_alteration.NAMES_MAX, ConfigResourceType.GROUP, 2)
+    alteration = [Alteration("share.isolation.level", SET, "read_committed")]
+    groups = [ConfigResource(ConfigResourceType.GROUP, name) for name in "abc"]
+    decision = decide_config_alteration(IMAGE, [ResourceAlteration(each, alteration) for each in groups], {})
+    assert [decision.result[each] for each in groups[:2]] == [None, None]
+    assert decision.result[groups[2]].code == ErrorCode.POLICY_VIOLATION
+    image, _ = apply_records(IMAGE, decision.records)
+    assert after(groups[0], ("share.isolation.level", SET, "read_uncommitted"), image=image)
+    assert after(groups[0], ("share.isolation.level", DELETE, None), image=image) == {}
+    long = ConfigResource(ConfigResourceType.GROUP, "g" * 1025)
+    assert refusal(long, ("share.isolation.level", SET, "read_committed")).code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])

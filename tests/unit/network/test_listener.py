@@ -12,7 +12,7 @@ from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import Listener
 from ottla.network.listening_socket import ListenError
 from ottla.runtime.timer import ManualTimer
-from tests.unit.network.peers import Collect, Echo, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Echo, Peer, framed, opened, turns, until
 
 
 def listener_at(host: str, port: int = 0, **options: object) -> Listener:
@@ -222,3 +222,50 @@ async def test_a_handler_that_cannot_be_made_costs_only_its_connection(caplog: p
         assert await peer.receive_end() == b""
         assert "no handler today" in caplog.text
         assert door.listener.metrics.connections_open == 0
+
+
+async def test_an_address_that_comes_too_often_waits_unheard_and_is_closed(caplog: pytest.LogCaptureFixture):
+    async with opened() as door:
+        quotas = door.listener._quotas
+        quotas.creation_rate_of = {"127.0.0.1": 0.1}.get
+        served = await door.peer()
+        early = await door.peer()
+        await early.send(framed(b"too early"))
+        await served.send(framed(b"in"))
+        assert await served.receive_frame() == b"in"
+        await turns()
+        assert (door.listener.metrics.requests, quotas.open_count) == (1, 2)
+        assert "connection_creation_rate" in caplog.text
+        door.timer.advance(1_000)
+        assert await early.receive_end() == b""
+        assert quotas.open_count == 1
+        quotas.creation_rate_of = None
+        again = await door.peer()
+        await again.send(framed(b"in"))
+        assert await again.receive_frame() == b"in"
+
+
+async def test_who_waits_to_be_closed_is_closed_with_the_listener():
+    quotas = ConnectionQuotas(10, 10)
+    quotas.creation_rate_of = {"127.0.0.1": 0.01}.get
+    listener = listener_at("127.0.0.1", quotas=quotas)
+    await listener.start()
+    held = [socket.create_connection((listener.address.host, listener.address.port)) for _ in range(2)]
+    await until(lambda: quotas.open_count == 2)
+    await listener.close()
+    assert quotas.open_count == 0
+    for sock in held:
+        sock.close()
+
+
+async def test_connections_beyond_the_rate_of_the_broker_are_accepted_when_it_is_their_turn():
+    async with opened() as door:
+        door.listener._quotas.creation_rate_max = 1
+        peers = [await door.peer() for _ in range(11)]  # as many as the windows hold, and one that has the next wait
+        waiting = await Peer.connect(door.listener)
+        await waiting.send(framed(b"in"))
+        await turns()
+        assert door.listener.metrics.connections_accepted == len(peers)
+        door.timer.advance(1_000)
+        assert await waiting.receive_frame() == b"in"
+        waiting.close()

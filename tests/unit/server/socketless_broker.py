@@ -69,9 +69,14 @@ class _Lease:
 class Peer:
     """One connection of a client. `closed_because` says why the broker closed it, if it did."""
 
+    listener_name = "PLAINTEXT"
+
     def __init__(self, server: Server) -> None:
         self.peer = self.local = Address("127.0.0.1", 9)
         self.is_closed = False
+        self.is_muted = False
+        self.muted_ms: list[int] = []
+        """For how long it was to be quiet, each time."""
         self.closed_because: str | None = None
         self._handler = server._connect(self)  # type: ignore[arg-type]
 
@@ -79,6 +84,10 @@ class Peer:
         if not self.is_closed:
             self.is_closed, self.closed_because = True, reason
             self._handler.on_close()
+
+    def mute(self, throttle_ms: int) -> None:
+        """The client is over a quota. What it sends is handled all the same here."""
+        self.muted_ms.append(throttle_ms)
 
     def complain(self, what: str) -> None:
         """What the broker says in its log."""

@@ -92,7 +92,7 @@ def _handle_one(
         try:
             if acks == ACKS_NONE:
                 _finish_unacknowledged(ctx, (ack,))
-            elif ack.error is ErrorCode.NONE and not throttle_ms:
+            elif ack.error is ErrorCode.NONE and not throttle_ms and not ctx.is_charged:
                 key = (ctx.api_version, topic.name or topic.topic_id, data.index)
                 offset, append_time_ms, log_start_offset = ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
                 ctx.respond_frame(_answers.frame(ctx.correlation_id, key, offset, append_time_ms, log_start_offset))

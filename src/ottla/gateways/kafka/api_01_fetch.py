@@ -65,8 +65,10 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     fetches, waiting_fetches = ctx.broker.fetches, ctx.kafka_connection.waiting_fetches
+    gateway = ctx.kafka_connection.gateway
+    quotas = gateway.quotas
     limits = fetches.limits(
-        request.max_bytes,
+        request.max_bytes if quotas is None else quotas.fetch_bytes_max(ctx, request.max_bytes),
         request.min_bytes,
         request.max_wait_ms if len(waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
@@ -77,21 +79,21 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
 
     def read() -> None:
         nonlocal waiting
-        waiting = fetches.fetch(ctx.principal, targets, limits, respond)
+        waiting = fetches.fetch(targets, limits, respond)
         if waiting is not None:
             waiting_fetches.add(waiting)
             if ctx.kafka_connection.has_finished:
                 waiting.force_complete()
 
-    def respond(reads: list[PartitionRead], throttle_ms: int = 0) -> None:
+    def respond(reads: list[PartitionRead]) -> None:
         if waiting is not None:
             waiting_fetches.discard(waiting)
         try:
-            ctx.respond_parts(_response(ctx, session, partitions, reads, throttle_ms, incremental=incremental))
+            make = _response if gateway.quotas is None else _charged_response
+            ctx.respond_parts(make(ctx, session, partitions, reads, incremental=incremental))
         except Exception as error:
             ctx.fail(error)
 
-    gateway = ctx.kafka_connection.gateway
     look_ups = look_ups_of(targets)
     if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
@@ -223,6 +225,28 @@ def _response(
         throttle_time_ms=throttle_ms,
         node_endpoints=() if leaders is None else leaders.endpoints(NodeEndpoint),
     )
+
+
+def _charged_response(
+    ctx: RequestContext,
+    session: FetchSession | None,
+    partitions: Sequence[tuple[PartitionKey, SessionPartition]],
+    reads: Sequence[PartitionRead],
+    *,
+    incremental: bool,
+) -> FetchResponse:
+    """The answer while somebody has a quota: who is over it gets nothing, and is told nothing, for now (KIP-219)."""
+    gateway = ctx.kafka_connection.gateway
+    assert gateway.quotas is not None
+    verdict = gateway.quotas.fetched(ctx, sum(read.total_bytes for read in reads))
+    throttle_ms = verdict.throttle_ms
+    if verdict.is_served:
+        return _response(ctx, session, partitions, reads, throttle_ms, incremental=incremental)
+    if session is not None and incremental:
+        return FetchResponse(session_id=session.session_id, throttle_time_ms=throttle_ms)
+    if session is not None:
+        gateway.fetch_sessions.close(session.session_id)
+    return FetchResponse(session_id=NO_SESSION, throttle_time_ms=throttle_ms)
 
 
 def _nothing_to_read(

@@ -12,21 +12,42 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 FIRST_VERSION_WITH_CLIENT: Final = 3
+FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 _CLIENT: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """What a client may call itself and its version: letters and digits, with dots and dashes between."""
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tell which APIs are served in which versions. No feature is finalized: there is none that could be switched."""
+    """Tell which APIs are served in which versions, and which levels of features are supported and finalized."""
     if ctx.api_version >= FIRST_VERSION_WITH_CLIENT and not (
         _CLIENT.fullmatch(request.client_software_name) and _CLIENT.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=ctx.kafka_connection.gateway.served_versions)
+    features = ctx.broker.features
+    finalized = features.finalized
+    lowest = 0 if ctx.api_version >= FIRST_VERSION_WITH_LEVEL_0 else 1
+    return ApiVersionsResponse(
+        api_keys=ctx.kafka_connection.gateway.served_versions,
+        supported_features=tuple(
+            SupportedFeatureKey(name=each.name, min_version=each.min_level, max_version=each.max_level)
+            for each in features.supported
+            if each.min_level >= lowest
+        ),
+        finalized_features_epoch=finalized.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized.levels.items()
+        ),
+    )
 
 
 API = Api(ApiKey.API_VERSIONS, 0, 4, handle)

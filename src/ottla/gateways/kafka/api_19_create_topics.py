@@ -4,6 +4,8 @@
 throttled (KIP-599); 7 topic ids (KIP-516).
 """
 
+from typing import Final
+
 from ottla.broker.config_entry import ConfigEntry
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
@@ -20,11 +22,17 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+FIRST_VERSION_WITH_REFUSALS: Final = 6
+"""Before it who changes too much is done his will, and told to be quiet."""
+
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics; each is answered once it is durable and its partitions are there."""
     outcomes = await ctx.broker.topics.create(
-        ctx.principal, [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+        ctx.principal,
+        [_new_topic(topic) for topic in request.topics],
+        validate_only=request.validate_only,
+        quota=ctx.mutation_quota(FIRST_VERSION_WITH_REFUSALS),
     )
     return CreateTopicsResponse(topics=tuple(_result(ctx, name, outcome) for name, outcome in outcomes.items()))
 

@@ -36,7 +36,9 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             results.append(_failure(state.name, state.topic_id, topic, ctx.api_version))
         else:
             wanted.append(topic)
-    outcomes = await ctx.broker.topics.delete(ctx.principal, wanted)
+    outcomes = await ctx.broker.topics.delete(
+        ctx.principal, wanted, quota=ctx.mutation_quota(FIRST_VERSION_WITH_MESSAGE)
+    )
     results.extend(_result(each, outcome, ctx.api_version) for each, outcome in zip(wanted, outcomes, strict=True))
     return DeleteTopicsResponse(responses=tuple(results))
 

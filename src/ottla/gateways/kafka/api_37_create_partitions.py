@@ -3,6 +3,8 @@
 2 flexible; 3 may be throttled (KIP-599).
 """
 
+from typing import Final
+
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.controller.decision import Outcome
@@ -16,11 +18,17 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+FIRST_VERSION_WITH_REFUSALS: Final = 3
+"""Before it who changes too much is done his will, and told to be quiet."""
+
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add partitions to topics; each is answered once they are durable and there."""
     outcomes = await ctx.broker.topics.create_partitions(
-        ctx.principal, [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
+        ctx.principal,
+        [_new_partitions(topic) for topic in request.topics],
+        validate_only=request.validate_only,
+        quota=ctx.mutation_quota(FIRST_VERSION_WITH_REFUSALS),
     )
     return CreatePartitionsResponse(results=tuple(_result(name, outcome) for name, outcome in outcomes.items()))
 

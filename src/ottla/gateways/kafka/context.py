@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.quota_manager import NO_MUTATION_QUOTA, MutationQuota
 from ottla.gateways.kafka.refusals import BAD_INPUT
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.frame import encode_response, encode_response_parts
@@ -28,6 +29,9 @@ class RequestContext:
     """
 
     __slots__ = ("_slot", "api_version", "buffer", "client_id", "correlation_id", "kafka_connection")
+
+    is_charged = False
+    """Whether it counts towards a quota, and its answer may say for how long to be quiet."""
 
     def __init__(
         self,
@@ -66,6 +70,11 @@ class RequestContext:
         if error in BAD_INPUT:
             what = ErrorCode(error).name if not message else f"{ErrorCode(error).name}: {message}"
             self.connection.complain(f"client {self.client_id!r} is refused: {what}")
+
+    def mutation_quota(self, strict_since: int) -> MutationQuota:
+        """How much the request may change of the metadata; from the version `strict_since` on the rest is refused."""
+        del strict_since
+        return NO_MUTATION_QUOTA
 
     def respond(self, response: Any) -> None:
         """Answer with a message."""

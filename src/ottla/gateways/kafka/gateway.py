@@ -9,6 +9,7 @@ from ottla.broker.broker import Broker
 from ottla.gateways.kafka.api_table import ApiTable, Route
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
+from ottla.gateways.kafka.request_quotas import RequestQuotas
 from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
@@ -38,6 +39,8 @@ class KafkaGateway:
         self.apis = apis
         self.fetch_sessions = fetch_sessions
         self.task_gate = TaskGate()
+        self.quotas: RequestQuotas | None = None
+        """What counts requests; None while nobody has a quota."""
         self.looked_up_count = 0
         """Partitions of fetches whose look-ups wait for the disk."""
         self.looked_up_max = LOOKED_UP_MAX
@@ -85,7 +88,8 @@ class KafkaConnection:
             self._held_back.append((frame, buffer, slot))
             return
         header = decode_request_header(frame)
-        apis, version = self.gateway.apis, header.api_version
+        gateway, version = self.gateway, header.api_version
+        apis = gateway.apis
         route = apis.routes.get((header.api_key, version)) or apis.route(header.api_key, version)
         if route is None:
             self._refuse(header, slot)
@@ -93,7 +97,9 @@ class KafkaConnection:
             self._held_back = deque()
             buffer.retain()
             # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
-            self.gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
+            gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
+        elif gateway.quotas is not None:
+            gateway.quotas.serve(self, route, header, frame, buffer, slot)
         else:
             request = route.decode(frame, header.body_offset)
             ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, buffer)
@@ -129,7 +135,11 @@ class KafkaConnection:
     async def _run(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
+        quotas = self.gateway.quotas
         try:
+            if quotas is not None:
+                await quotas.serve_task(self, route, header, frame, buffer, slot)
+                return
             request = route.decode(frame, header.body_offset)
             ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, buffer)
             response = await route.handle(ctx, request)
@@ -143,8 +153,15 @@ class KafkaConnection:
     def _finish(self, size: int, buffer: ReceiveBuffer) -> None:
         """A task is done, and no longer holds back those behind it."""
         buffer.release()
-        held_back, self._held_back = self._held_back, None
         self.gateway.task_gate.leave(size)
+        if self._held_back and self.connection.is_muted:
+            self.connection.when_unmuted(self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Nothing holds back those behind any more."""
+        held_back, self._held_back = self._held_back, None
         if held_back:
             self._resume(held_back)
 
@@ -161,6 +178,10 @@ class KafkaConnection:
                 buffer.release()
             if self._held_back is not None:
                 self._held_back = held_back
+                return
+            if held_back and self.connection.is_muted:
+                self._held_back = held_back
+                self.connection.when_unmuted(self._go_on)
                 return
 
     def fail(self, error: Exception) -> None:

@@ -9,7 +9,8 @@ word and refuses a read-only one with INVALID_REQUEST.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from functools import partial
+from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from ottla.metadata.controller.topic_config import validate_topic_setting
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import (
     ALL_BROKERS,
-    RESOURCE_TYPES_WITHOUT_SETTINGS,
+    SETTINGS_OF_NAMES,
     ConfigResource,
     ConfigResourceType,
     MetadataImage,
@@ -29,12 +30,21 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_name import validate_topic_name
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
+from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
 from ottla.settings.definition import Complaints, InvalidSettingError, SettingDefinition, UpdateMode, shortened
+from ottla.settings.group_settings import require_valid_group_settings
+from ottla.settings.group_table import GROUP_SETTINGS
 from ottla.settings.listeners import require_listeners_of_the_start
 from ottla.settings.topic_settings import require_consistent_topic_settings, topic_default
 from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
 from ottla.settings.value import SettingType, parse_list
+
+NAMES_MAX: Final = {ConfigResourceType.GROUP: 10_000, ConfigResourceType.CLIENT_METRICS: 100}
+"""How many groups may have settings of their own, and how many subscriptions to metrics there may be: each client that
+comes is matched against all of them."""
+
+NAME_BYTES_MAX: Final = 1_024
 
 
 class AlterOperation(IntEnum):
@@ -69,12 +79,13 @@ def decide_config_alteration(
     """Decide about each resource by itself. `broker_settings` is what the brokers were started with."""
     outcomes: dict[ConfigResource, Outcome[None]] = {}
     records: list[MetadataRecord] = []
+    names = _Names(image, broker_settings)
     occurrences = Counter(request.resource for request in requests)
     for request in requests:
         try:
             if occurrences[request.resource] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"the request names {request.resource.name} more than once")
-            changes = _changes(image, request, broker_settings)
+            changes = _changes(image, request, broker_settings, names)
         except ApiError as error:
             outcomes[request.resource] = error
             continue
@@ -87,7 +98,7 @@ def decide_config_alteration(
 
 
 def _changes(
-    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str]
+    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str], names: "_Names"
 ) -> dict[str, str | None]:
     """The settings that change, with None for those that are removed."""
     kind, name = request.resource
@@ -105,8 +116,8 @@ def _changes(
         if name and name not in map(str, image.brokers):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
         return _broker_changes(image, request, broker_settings)
-    if kind in RESOURCE_TYPES_WITHOUT_SETTINGS and name:
-        return _collected({}, request, partial(_refuse_unsupported, kind))
+    if kind in SETTINGS_OF_NAMES and name:
+        return names.changes(request)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
 
 
@@ -178,9 +189,57 @@ def _of_each_broker(image: MetadataImage) -> list[Mapping[str, str]]:
     return [{}, *own]
 
 
-def _refuse_unsupported(kind: ConfigResourceType, alteration: Alteration) -> str | None:
-    what = "groups" if kind == ConfigResourceType.GROUP else "client metrics"
-    raise InvalidSettingError(f"{shortened(alteration.name)} is not supported: {what} have no settings here")
+class _Names:
+    """Groups, be they there or not, and subscriptions to metrics of clients, as one request finds them."""
+
+    def __init__(self, image: MetadataImage, broker_settings: Mapping[str, str]) -> None:
+        self._image = image
+        self._broker_settings = broker_settings
+
+    @cached_property
+    def _broker(self) -> BrokerSettings:
+        return BrokerSettings(self._broker_settings)
+
+    @cached_property
+    def _counts(self) -> Counter[ConfigResourceType]:
+        return Counter(resource.type for resource in self._image.configs)
+
+    def changes(self, request: ResourceAlteration) -> dict[str, str | None]:
+        """The settings that change, with None for those that are removed."""
+        own = self._image.config(request.resource)
+        is_group = request.resource.type == ConfigResourceType.GROUP
+        table = GROUP_SETTINGS if is_group else CLIENT_METRICS_SETTINGS
+        is_new = not own and any(each.operation != AlterOperation.DELETE for each in request.alterations)
+        if is_new:
+            self._require_room(request.resource)
+
+        def new_value(alteration: Alteration) -> str | None:
+            definition = table.get(alteration.name)
+            if definition is not None:
+                return _new_value(alteration, definition, own.get(definition.name, definition.default))
+            if alteration.operation == AlterOperation.DELETE and alteration.name in own:
+                return None  # a release that knew it set it
+            what = "group" if is_group else "client metrics"
+            raise InvalidSettingError(
+                f"{shortened(alteration.name)} is not a {what} setting; those are {', '.join(table)}"
+            )
+
+        changes = _collected(own, request, new_value)
+        if is_group:
+            after = {name: value for name, value in {**own, **changes}.items() if value is not None}
+            require_valid_group_settings(after, self._broker)
+        self._counts[request.resource.type] += is_new
+        return changes
+
+    def _require_room(self, resource: ConfigResource) -> None:
+        """Every name is kept in the metadata, and there is no end of names. Raises ApiError."""
+        if len(resource.name.encode()) > NAME_BYTES_MAX:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the name may have {NAME_BYTES_MAX} bytes at most")
+        limit = NAMES_MAX[resource.type]
+        if self._counts[resource.type] >= limit:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, f"{limit} resources of type {resource.type.name} have settings already"
+            )
 
 
 def _collected(

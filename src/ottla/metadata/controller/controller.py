@@ -17,9 +17,11 @@ from uuid import UUID
 from ottla.metadata.controller.broker_registration import decide_registrations
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
 from ottla.metadata.controller.decision import Decide, Decision, Outcome, unless_validating
+from ottla.metadata.controller.feature_update import FeatureUpdate, decide_feature_update
 from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType, decide_leader_election
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
-from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic, decide_topic_creation
+from ottla.metadata.controller.quota_alteration import QuotaAlteration, decide_quota_alteration
+from ottla.metadata.controller.topic_creation import DEFAULT, CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
 from ottla.metadata.image.delta import apply_records
@@ -97,6 +99,12 @@ class Controller:
         """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
         self._epoch = NO_EPOCH
 
+    def partitions_of(self, topic: NewTopic) -> int:
+        """How many partitions a topic that is asked for would have; 0 when the request makes no sense."""
+        if topic.assignments:
+            return len(topic.assignments)
+        return self._limits.num_partitions if topic.num_partitions == DEFAULT else max(0, topic.num_partitions)
+
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Outcome[CreatedTopic]]:
@@ -136,6 +144,20 @@ class Controller:
     ) -> ElectionOutcomes:
         """Elect leaders for partitions, with None for all; why each of them keeps the one it has."""
         return await self.decide(lambda image: decide_leader_election(image, election, partitions))
+
+    async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
+        """Finalize levels of features, all or none."""
+        await self.decide(
+            lambda image: unless_validating(decide_feature_update(image, updates), validate_only=validate_only)
+        )
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> list[Outcome[None]]:
+        """Change quotas of clients; the outcomes in the order of `alterations`."""
+        return await self.decide(
+            lambda image: unless_validating(decide_quota_alteration(image, alterations), validate_only=validate_only)
+        )
 
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody has had and nobody else will get."""

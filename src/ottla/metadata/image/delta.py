@@ -26,8 +26,10 @@ from ottla.metadata.image.image import (
 from ottla.metadata.records import (
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     ControllerRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionChangedRecord,
     PartitionsAddedRecord,
@@ -37,6 +39,7 @@ from ottla.metadata.records import (
     TopicRemovedRecord,
 )
 from ottla.model.errors import InvalidInputError
+from ottla.model.quota_entity import QuotaEntity
 
 
 class MetadataDelta:
@@ -59,7 +62,14 @@ class MetadataDelta:
         self._names: dict[str, UUID | None] = {}
         self._controller = (base.controller_id, base.controller_epoch)
         self._next_producer_id = base.next_producer_id
+        self._feature_levels: dict[str, int] | None = None
+        self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._record_count = 0
+
+    @property
+    def has_changed_quotas(self) -> bool:
+        """Whether a quota of a client is another than before."""
+        return self._client_quotas is not None
 
     @property
     def created_topics(self) -> list[TopicImage]:
@@ -109,6 +119,8 @@ class MetadataDelta:
             topics_by_id=by_id,
             configs=configs,
             replica_counts=self.base.replica_counts if self._replica_counts is None else self._replica_counts,
+            feature_levels=self.base.feature_levels if self._feature_levels is None else self._feature_levels,
+            client_quotas=self.base.client_quotas if self._client_quotas is None else self._client_quotas,
         )
 
     def _topics(self) -> tuple[dict[str, TopicImage], dict[UUID, TopicImage]]:
@@ -207,6 +219,24 @@ class MetadataDelta:
             raise InvalidInputError(f"the metadata log gives producer id {record.next_producer_id} out again")
         self._next_producer_id = record.next_producer_id
 
+    def _client_quota(self, record: ClientQuotaRecord) -> None:
+        if self._client_quotas is None:
+            self._client_quotas = dict(self.base.client_quotas)
+        values = dict(self._client_quotas.get(record.entity, ()))
+        if record.value is None:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            self._client_quotas[record.entity] = values
+        else:
+            self._client_quotas.pop(record.entity, None)
+
+    def _feature_level(self, record: FeatureLevelRecord) -> None:
+        if self._feature_levels is None:
+            self._feature_levels = dict(self.base.feature_levels)
+        self._feature_levels[record.name] = record.level
+
     def _count_replicas(self, partitions: Iterable[PartitionState], step: int) -> None:
         if self._replica_counts is None:
             self._replica_counts = dict(self.base.replica_counts)
@@ -227,6 +257,8 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         BrokerRemovedRecord: MetadataDelta._broker_removed,
         ControllerRecord: MetadataDelta._controller_elected,
         ProducerIdsRecord: MetadataDelta._producer_ids,
+        FeatureLevelRecord: MetadataDelta._feature_level,
+        ClientQuotaRecord: MetadataDelta._client_quota,
     }
 )
 
@@ -242,6 +274,12 @@ def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
     """Records that make an image like this one from an empty one."""
     records: list[MetadataRecord] = [ControllerRecord(image.controller_id, image.controller_epoch)]
     records.append(ProducerIdsRecord(image.next_producer_id))
+    records.extend(FeatureLevelRecord(name, level) for name, level in sorted(image.feature_levels.items()))
+    records.extend(
+        ClientQuotaRecord(entity, key, value)
+        for entity, values in image.client_quotas.items()
+        for key, value in sorted(values.items())
+    )
     records.extend(
         BrokerRegisteredRecord(each.broker_id, each.broker_epoch, each.host, each.port, each.rack)
         for each in image.brokers.values()

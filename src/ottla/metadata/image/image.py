@@ -12,7 +12,9 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
+from ottla.metadata.features import FEATURES
 from ottla.metadata.records import PartitionState
+from ottla.model.quota_entity import QuotaEntity
 from ottla.model.topic_name import is_internal_topic
 
 NO_LEADER: Final = -1
@@ -29,8 +31,9 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
-RESOURCE_TYPES_WITHOUT_SETTINGS: Final = frozenset({ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS})
-"""Those whose settings in Kafka belong to what is not served: the new group protocols, and client telemetry."""
+SETTINGS_OF_NAMES: Final = frozenset({ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS})
+"""The types of resources that are there as soon as something is set for their name: groups, which come to be later or
+never, and subscriptions to metrics of clients, which are nothing but their settings."""
 
 
 class ConfigResource(NamedTuple):
@@ -120,6 +123,10 @@ class MetadataImage(Struct, frozen=True, eq=False):
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     replica_counts: Mapping[int, int] = field(default_factory=dict)
     """How many replicas each broker holds."""
+    feature_levels: Mapping[str, int] = field(default_factory=dict)
+    """The features of which a level was finalized; see `feature_level`."""
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    """Quotas by key, of the entities that have any."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name, or None."""
@@ -144,6 +151,11 @@ class MetadataImage(Struct, frozen=True, eq=False):
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """What a resource sets itself."""
         return self.configs.get(resource, _NO_SETTINGS)
+
+    def feature_level(self, name: str) -> int:
+        """The level of a feature that holds: what was finalized, within what this release serves, or its newest."""
+        feature = FEATURES[name]
+        return min(self.feature_levels.get(name, feature.default_level), feature.max_level)
 
     def broker_config(self, broker_id: int) -> dict[str, str]:
         """What was set on a broker while it ran: its own settings over those of all brokers."""

@@ -1,0 +1,23 @@
+"""Where a reader begins that has no position: `earliest`, `latest`, or some time ago, as `by_duration:PT1H`."""
+
+import re
+from typing import Final
+
+from ottla.settings.value import SettingValue
+
+_DURATION: Final = re.compile(r"P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.ASCII)
+"""An ISO 8601 duration in days and parts of them that is not negative."""
+
+
+class OffsetReset:
+    """Allows the three of them."""
+
+    allowed = ": earliest, latest, or by_duration: and an ISO 8601 duration"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, str)
+        kind, _, duration = value.partition(":")
+        if value in ("earliest", "latest") or (kind == "by_duration" and _DURATION.fullmatch(duration)):
+            return None
+        return "must be earliest, latest or by_duration:DURATION, with an ISO 8601 duration such as PT1H30M"

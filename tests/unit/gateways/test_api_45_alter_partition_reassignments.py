@@ -1,0 +1,51 @@
+import pytest
+
+from ottla.broker.access import CLUSTER_NAME, Operation, ResourceType
+from ottla.gateways.kafka.api_45_alter_partition_reassignments import API
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.unit.broker.rules import Rules
+
+
+async def reassign(door, *wanted, topic="a", version=API.max_version, **fields):
+    partitions = tuple(ReassignablePartition(*each) for each in wanted)
+    request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(topic, partitions),), **fields)
+    answer = await door.ask(API, request, version)
+    assert answer.error_code == ErrorCode.NONE
+    (found,) = answer.responses
+    assert found.name == topic
+    return [(each.partition_index, each.error_code) for each in found.partitions]
+
+
+@pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
+async def test_a_partition_is_where_it_is_to_be(door, version):
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2)])
+    epoch = door.image.end_offset
+    assert await reassign(door, (0, (1,)), (1, (1,)), version=version) == [(0, 0), (1, 0)]
+    assert door.image.end_offset == epoch
+
+
+async def test_what_cannot_be_is_refused_by_partition(door):
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
+    assert await reassign(door, (0, (2,)), (0, ()), (0, (1, 1)), (0, None), (1, (1,))) == [
+        (0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert await reassign(door, (0, (1,)), topic="x") == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+async def test_whoever_may_not_alter_the_cluster_moves_nothing(open_door):
+    rules = Rules()
+    rules.deny(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    door = await open_door(authorizer=rules)
+    answer = await door.ask(API, AlterPartitionReassignmentsRequest())
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
