@@ -1,7 +1,8 @@
-"""`ottla config`: settings of topics and brokers, where their values come from, and changing them."""
+"""`ottla config`: settings of topics, brokers, groups and client metrics, where they come from, and changing them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,19 +17,44 @@ if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
     from ottla.client.configs import ConfigEntry, ConfigResource
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 @click.group()
 def config() -> None:
-    """Show and change settings of topics and brokers."""
+    """Show and change settings of topics, brokers, groups and client metrics."""
 
 
-def _of_option(command: F) -> F:
-    """Whose settings: one of the two."""
-    topic = click.option("-t", "--topic", metavar="NAME", help="The settings of this topic.")
-    broker = click.option("--broker", metavar="ID|all", help="Those of this broker, or what is set for all brokers.")
-    return topic(broker(command))
+class _Whose(NamedTuple):
+    """Whose settings, as the command line says it: one of the four."""
+
+    topic: str | None
+    broker: str | None
+    group: str | None
+    client_metrics: str | None
+
+    @property
+    def flags(self) -> str:
+        """As it was said."""
+        [said] = [f"--{name.replace('_', '-')} {value}" for name, value in self._asdict().items() if value is not None]
+        return said
+
+
+def _of_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Whose settings: the command gets it as `whose`."""
+
+    @wraps(command)
+    def gathered(
+        topic: str | None, broker: str | None, group: str | None, client_metrics: str | None, **others: Any
+    ) -> None:
+        command(whose=_Whose(topic, broker, group, client_metrics), **others)
+
+    for option in (
+        click.option("--client-metrics", metavar="NAME", help="Those of this subscription to metrics of clients."),
+        click.option("-g", "--group", metavar="GROUP", help="Those of this group, be it there or not."),
+        click.option("--broker", metavar="ID|all", help="Those of this broker, or what is set for all brokers."),
+        click.option("-t", "--topic", metavar="NAME", help="The settings of this topic."),
+    ):
+        gathered = option(gathered)
+    return gathered
 
 
 @config.command("list")
@@ -36,19 +62,20 @@ def _of_option(command: F) -> F:
 @_of_option
 @click.option("--changed", is_flag=True, help="Leave out those that have their default value.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of settings.")
-def list_configs(bootstrap: str, topic: str | None, broker: str | None, changed: bool, as_json: bool) -> None:
+def list_configs(bootstrap: str, whose: _Whose, changed: bool, as_json: bool) -> None:
     """List settings with their values, and where each value comes from.
 
-    The sources, the strongest first: topic, dynamic_broker (set for this broker while it ran), dynamic_default_broker
-    (set for all brokers), static_broker (what the broker was started with), default. Of all brokers only what was set
-    for all is listed.
+    The sources, the strongest first: topic, group or client_metrics (its own), dynamic_broker (set for this broker
+    while it ran), dynamic_default_broker (set for all brokers), static_broker (what the broker was started with),
+    default. Of all brokers only what was set for all is listed.
 
     \b
     Examples:
       ottla config list --topic events --changed
       ottla config list --broker 1
+      ottla config list --group billing
     """
-    _show(_describe(bootstrap, topic, broker, None, changed=changed), as_json=as_json)
+    _show(_describe(bootstrap, whose, None, changed=changed), as_json=as_json)
 
 
 @config.command("get")
@@ -57,23 +84,19 @@ def list_configs(bootstrap: str, topic: str | None, broker: str | None, changed:
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of settings.")
 @click.option("-q", "--quiet", is_flag=True, help="Values only, one a line, in the order of the keys.")
-def get(
-    bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...], as_json: bool, quiet: bool
-) -> None:
+def get(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Show these settings.
 
     \b
     Example:
       ottla config get --topic events retention.ms cleanup.policy
     """
-    found = {each.name: each for each in _describe(bootstrap, topic, broker, keys)}
+    found = {each.name: each for each in _describe(bootstrap, whose, keys)}
     missing = [key for key in keys if key not in found]
     if missing:
-        flags = f"--topic {topic}" if topic is not None else f"--broker {broker}"
-        said = (
-            f"{missing[0]!r} is not set for all brokers" if broker == "all" else f"there is no setting {missing[0]!r}"
-        )
-        raise CommandError(f"{said}; `ottla config list {flags}` shows those there are", ExitCode.NOT_FOUND)
+        is_unset = whose.broker == "all"
+        said = f"{missing[0]!r} is not set for all brokers" if is_unset else f"there is no setting {missing[0]!r}"
+        raise CommandError(f"{said}; `ottla config list {whose.flags}` shows those there are", ExitCode.NOT_FOUND)
     if quiet:
         for key in keys:
             click.echo(found[key].value or "")
@@ -86,9 +109,7 @@ def get(
 @_of_option
 @click.argument("settings", metavar="KEY=VALUE...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the settings as they are now.")
-def set_configs(
-    bootstrap: str, topic: str | None, broker: str | None, settings: tuple[str, ...], as_json: bool
-) -> None:
+def set_configs(bootstrap: str, whose: _Whose, settings: tuple[str, ...], as_json: bool) -> None:
     """Set settings, all of them or none.
 
     Those of a broker last over its restarts; what is set for one broker is stronger than what is set for all.
@@ -97,8 +118,9 @@ def set_configs(
     Examples:
       ottla config set --topic events retention.ms=86400000
       ottla config set --broker all log.retention.ms=86400000
+      ottla config set --group billing consumer.session.timeout.ms=50000
     """
-    _alter(bootstrap, topic, broker, dict(parse_settings(settings)), as_json=as_json)
+    _alter(bootstrap, whose, dict(parse_settings(settings)), as_json=as_json)
 
 
 @config.command("delete")
@@ -106,23 +128,30 @@ def set_configs(
 @_of_option
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the settings as they are now.")
-def delete(bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...], as_json: bool) -> None:
+def delete(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool) -> None:
     """Take settings away, so that the next source has its say: for a topic its broker, in the end the default.
 
     \b
     Example:
       ottla config delete --topic events retention.ms
     """
-    _alter(bootstrap, topic, broker, dict.fromkeys(keys), as_json=as_json)
+    _alter(bootstrap, whose, dict.fromkeys(keys), as_json=as_json)
 
 
-def _resource(topic: str | None, broker: str | None) -> "ConfigResource":
+def _resource(whose: _Whose) -> "ConfigResource":
     from ottla.client.configs import ConfigResource
 
-    if (topic is None) == (broker is None):
-        raise click.UsageError("say whose settings: --topic NAME, or --broker ID or all")
+    if sum(each is not None for each in whose) != 1:
+        raise click.UsageError("say whose settings: --topic, --broker, --group or --client-metrics, one of them")
+    if "" in whose:
+        raise click.BadParameter("the name is empty")
+    topic, broker, group, client_metrics = whose
     if topic is not None:
         return ConfigResource.topic(topic)
+    if group is not None:
+        return ConfigResource.group(group)
+    if client_metrics is not None:
+        return ConfigResource.client_metrics(client_metrics)
     if broker == "all":
         return ConfigResource.all_brokers()
     if broker is None or not (broker.isascii() and broker.isdecimal() and len(broker) <= 10):
@@ -138,30 +167,28 @@ def _check_broker(cluster: "Cluster", broker: str | None) -> None:
 
 
 def _describe(
-    bootstrap: str, topic: str | None, broker: str | None, keys: tuple[str, ...] | None, *, changed: bool = False
+    bootstrap: str, whose: _Whose, keys: tuple[str, ...] | None, *, changed: bool = False
 ) -> "list[ConfigEntry]":
-    resource = _resource(topic, broker)
+    resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
         from ottla.client.admin import Admin
         from ottla.client.configs import ConfigSource
 
-        _check_broker(cluster, broker)
+        _check_broker(cluster, whose.broker)
         entries = await Admin(cluster).describe_configs(resource, keys)
         return sorted(each for each in entries if not changed or each.source != ConfigSource.DEFAULT)
 
     return with_cluster(bootstrap, action)
 
 
-def _alter(
-    bootstrap: str, topic: str | None, broker: str | None, changes: dict[str, str | None], *, as_json: bool
-) -> None:
-    resource = _resource(topic, broker)
+def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_json: bool) -> None:
+    resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
         from ottla.client.admin import Admin
 
-        _check_broker(cluster, broker)
+        _check_broker(cluster, whose.broker)
         admin = Admin(cluster)
         await admin.alter_configs(resource, changes)
         if not as_json:

@@ -2,10 +2,12 @@
 
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.cli.client_properties import Kind, bootstrap_of, options_of, remember_file, remember_settings
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 
@@ -22,8 +24,27 @@ CLIENT_ID = "ottla-cli"
 
 
 def bootstrap_option(command: F) -> F:
-    """The option that says where the broker is, under the names of Kafka's tools and kcat as well."""
-    return click.option(
+    """The options that say where the broker is and how the client is set up, named as by Kafka's tools and kcat."""
+    taken = {name for each in getattr(command, "__click_params__", ()) for name in each.opts}
+    file_names = ["--command-config"] if "--config" in taken else ["--command-config", "--config"]
+    file = click.option(
+        *file_names,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=remember_file,
+        help="Client properties, as Kafka's tools read them.",
+    )
+    setting = click.option(
+        "-X",
+        "client_settings",
+        metavar="KEY=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=remember_settings,
+        help="A client property, such as request.timeout.ms=5000; repeatable.",
+    )
+    bootstrap = click.option(
         "-b",
         "--bootstrap",
         "--bootstrap-server",
@@ -35,14 +56,16 @@ def bootstrap_option(command: F) -> F:
         show_default=True,
         show_envvar=True,
         help="Brokers to begin with.",
-    )(command)
+    )
+    return bootstrap(setting(file(command)))
 
 
 def client_options(bootstrap: str, **settings: int | str) -> "ClientOptions":
-    """Options of a client of this command line."""
+    """Options of a client of this command line: what its properties say, over `settings`. Raises InvalidOptionError."""
     from ottla.client.options import ClientOptions
 
-    return ClientOptions.of(bootstrap, client_id=CLIENT_ID, **settings)
+    where = bootstrap_of(click.get_current_context(silent=True), bootstrap)
+    return ClientOptions.of(where, **{"client_id": CLIENT_ID, **settings, **options_of(Kind.ANY)})
 
 
 def with_cluster(bootstrap: str, action: "Callable[[Cluster], Awaitable[T]]") -> T:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.client_properties import Kind, over_options
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
 from ottla.cli.partition_selection import parse_numbers
@@ -98,13 +99,16 @@ def consume(
             null=unescape(null),
         )
     options = ConsumerOptions(
-        group_id=group,
-        auto_commit=group is not None,
-        auto_commit_interval_ms=1_000,
-        auto_offset_reset=OffsetReset.LATEST
-        if start is not None and start.kind is StartKind.END
-        else OffsetReset.EARLIEST,
-        isolation=IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED,
+        **over_options(
+            Kind.CONSUMER,
+            group_id=group,
+            auto_commit=group is not None,
+            auto_commit_interval_ms=1_000,
+            auto_offset_reset=OffsetReset.LATEST
+            if start is not None and start.kind is StartKind.END
+            else OffsetReset.EARLIEST,
+            isolation=IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED,
+        )
     )
     wanted = Wanted(
         topic=topic,

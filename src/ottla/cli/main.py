@@ -75,8 +75,11 @@ _COMMANDS = {
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
     "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
-    "config": ("ottla.cli.config", "config", "Show and change settings of topics and brokers."),
+    "config": ("ottla.cli.config", "config", "Show and change settings of topics, brokers, groups and client metrics."),
+    "quota": ("ottla.cli.quota", "quota", "Show and change how much users, clients and addresses may move."),
+    "feature": ("ottla.cli.feature", "feature", "Show and change which levels of features the cluster uses."),
     "cluster": ("ottla.cli.cluster", "cluster_command", "Show the cluster's id, its controller and its brokers."),
+    "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
 }
 

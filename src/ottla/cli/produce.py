@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from msgspec import Struct
 
+from ottla.cli.client_properties import Kind, over_options
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
 from ottla.cli.failure import CommandError
@@ -116,13 +117,16 @@ def produce(
     from ottla.client.producer_options import ProducerOptions
 
     options = ProducerOptions(
-        acks=Acks(_ACKS[acks]),
-        compression=_CODECS.index(compression),
-        linger_ms=linger_ms,
-        request_bytes_max=max_request_bytes,
-        batch_bytes=min(_BATCH_BYTES, max_request_bytes),
-        buffer_bytes=max(_BUFFER_BYTES, 2 * max_request_bytes),
-        delivery_timeout_ms=timeout_ms,
+        **over_options(
+            Kind.PRODUCER,
+            acks=Acks(_ACKS[acks]),
+            compression=_CODECS.index(compression),
+            linger_ms=linger_ms,
+            request_bytes_max=max_request_bytes,
+            batch_bytes=min(_BATCH_BYTES, max_request_bytes),
+            buffer_bytes=max(_BUFFER_BYTES, 2 * max_request_bytes),
+            delivery_timeout_ms=timeout_ms,
+        )
     )
     run_until_done(_run(bootstrap, topic, source, options, quiet=quiet))
 

@@ -10,6 +10,7 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.no_effect import warn_of_no_effect
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
+from ottla.cli.topic_names import pattern_of, regex_option, topic_names
 from ottla.cli.topic_offsets import delete_records, offsets
 
 if TYPE_CHECKING:
@@ -71,14 +72,16 @@ def create(
 
 @topic.command("list")
 @bootstrap_option
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @click.option("--internal", is_flag=True, help="Show internal topics too.")
 @click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
-def list_topics(bootstrap: str, internal: bool, quiet: bool, as_json: bool) -> None:
-    """List topics.
+def list_topics(bootstrap: str, patterns: tuple[str, ...], internal: bool, quiet: bool, as_json: bool) -> None:
+    """List topics, all or those whose whole name matches one of the regular expressions.
 
     \b
-    Example:
+    Examples:
+      ottla topic list 'orders-.*'
       ottla topic list --json | jq -r '.[].topic'
     """
 
@@ -87,7 +90,13 @@ def list_topics(bootstrap: str, internal: bool, quiet: bool, as_json: bool) -> N
 
         return await Admin(cluster).list_topics()
 
-    topics = [each for each in with_cluster(bootstrap, action) if internal or not each.is_internal]
+    expressions = [pattern_of(text) for text in patterns]
+    topics = [
+        each
+        for each in with_cluster(bootstrap, action)
+        if (internal or not each.is_internal)
+        and (not expressions or any(expression.fullmatch(each.name) for expression in expressions))
+    ]
     if as_json:
         print_json([_summary(each) for each in topics])
     elif quiet:
@@ -101,9 +110,10 @@ def list_topics(bootstrap: str, internal: bool, quiet: bool, as_json: bool) -> N
 @topic.command("describe")
 @bootstrap_option
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@regex_option
 @click.option("--all-configs", is_flag=True, help="Show settings that have their default value too.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
-def describe(bootstrap: str, names: tuple[str, ...], all_configs: bool, as_json: bool) -> None:
+def describe(bootstrap: str, names: tuple[str, ...], is_regex: bool, all_configs: bool, as_json: bool) -> None:
     """Show partitions, leaders, replicas, offsets and settings of topics.
 
     \b
@@ -112,7 +122,8 @@ def describe(bootstrap: str, names: tuple[str, ...], all_configs: bool, as_json:
     """
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        return [await _describe(cluster, name, all_configs) for name in names]
+        wanted = await topic_names(cluster, names, is_regex=is_regex)
+        return [await _describe(cluster, name, all_configs) for name in wanted]
 
     described = with_cluster(bootstrap, action)
     if as_json:
@@ -126,14 +137,20 @@ def describe(bootstrap: str, names: tuple[str, ...], all_configs: bool, as_json:
 
 @topic.command("alter")
 @bootstrap_option
-@click.argument("name", metavar="TOPIC")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@regex_option
 @click.option("-p", "--partitions", type=click.IntRange(1), help="Raise the number of partitions to this.")
 @click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set a topic setting; repeatable.")
 @click.option("-d", "--delete-config", "deleted", metavar="KEY", multiple=True, help="Back to the default; repeatable.")
 def alter(
-    bootstrap: str, name: str, partitions: int | None, configs: tuple[str, ...], deleted: tuple[str, ...]
+    bootstrap: str,
+    names: tuple[str, ...],
+    is_regex: bool,
+    partitions: int | None,
+    configs: tuple[str, ...],
+    deleted: tuple[str, ...],
 ) -> None:
-    """Change settings of a topic, or give it more partitions.
+    """Change settings of topics, or give them more partitions.
 
     More partitions change where keys go: records of a key that come later lie in another partition than those before.
 
@@ -150,15 +167,16 @@ def alter(
         from ottla.client.configs import ConfigResource
 
         admin = Admin(cluster)
-        if changes:
-            await admin.alter_configs(ConfigResource.topic(name), changes)
-            click.echo(f"changed {_count(len(changes), 'setting')} of topic {name}")
-            await warn_of_no_effect(
-                admin, ConfigResource.topic(name), [key for key, value in changes.items() if value is not None]
-            )
-        if partitions is not None:
-            await admin.create_partitions(name, partitions)
-            click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
+        for name in await topic_names(cluster, names, is_regex=is_regex):
+            if changes:
+                await admin.alter_configs(ConfigResource.topic(name), changes)
+                click.echo(f"changed {_count(len(changes), 'setting')} of topic {name}")
+                await warn_of_no_effect(
+                    admin, ConfigResource.topic(name), [key for key, value in changes.items() if value is not None]
+                )
+            if partitions is not None:
+                await admin.create_partitions(name, partitions)
+                click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
 
     with_cluster(bootstrap, action)
 
@@ -166,8 +184,9 @@ def alter(
 @topic.command("delete")
 @bootstrap_option
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@regex_option
 @click.option("--if-exists", is_flag=True, help="Succeed when a topic does not exist.")
-def delete(bootstrap: str, names: tuple[str, ...], if_exists: bool) -> None:
+def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bool) -> None:
     """Delete topics and all their records, without asking.
 
     \b
@@ -179,7 +198,7 @@ def delete(bootstrap: str, names: tuple[str, ...], if_exists: bool) -> None:
         from ottla.client.admin import Admin
         from ottla.client.errors import TopicNotFoundError
 
-        for name in names:
+        for name in await topic_names(cluster, names, is_regex=is_regex):
             try:
                 await Admin(cluster).delete_topic(name)
             except TopicNotFoundError:

@@ -11,8 +11,11 @@ from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.client.configs import ConfigEntry, ConfigResource, alter_configs, describe_configs
 from ottla.client.delete_records import delete_records
 from ottla.client.errors import BrokerError, TopicNotFoundError, broker_error
+from ottla.client.features import FeatureListing, list_features, update_features
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
+from ottla.client.quotas import QuotaFilter, alter_quotas, describe_quotas
 from ottla.model.error_code import ErrorCode
+from ottla.model.quota_entity import QuotaEntity
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -127,12 +130,30 @@ class Admin:
     async def describe_configs(
         self, resource: ConfigResource, names: Iterable[str] | None = None, *, with_documentation: bool = False
     ) -> list[ConfigEntry]:
-        """Settings of a topic or broker; see `ottla.client.configs.describe_configs`."""
+        """Settings of a resource; see `ottla.client.configs.describe_configs`."""
         return await describe_configs(self._cluster, resource, names, with_documentation=with_documentation)
 
     async def alter_configs(self, resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
-        """Change settings of a topic or broker; see `ottla.client.configs.alter_configs`."""
+        """Change settings of a resource; see `ottla.client.configs.alter_configs`."""
         await alter_configs(self._cluster, resource, changes)
+
+    async def describe_quotas(
+        self, filters: Iterable[QuotaFilter] = (), *, strict: bool = False
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Quotas of clients by entity; see `ottla.client.quotas.describe_quotas`."""
+        return await describe_quotas(self._cluster, filters, strict=strict)
+
+    async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Change quotas of clients; see `ottla.client.quotas.alter_quotas`."""
+        await alter_quotas(self._cluster, entity, changes)
+
+    async def list_features(self) -> list[FeatureListing]:
+        """Features with their levels; see `ottla.client.features.list_features`."""
+        return await list_features(self._cluster)
+
+    async def update_features(self, levels: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Change levels of features; see `ottla.client.features.update_features`."""
+        await update_features(self._cluster, levels, validate_only=validate_only)
 
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: what they are, where they come from, and changing them."""
+"""Settings of topics, brokers, groups and client metrics: what they are, where they come from, and changing them."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -27,6 +27,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigSource(IntEnum):
@@ -62,7 +64,8 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """A topic by its name, a broker by its number, or all brokers at once: what they have in common (KIP-226)."""
+    """A topic, group or subscription by its name, a broker by its number, or all brokers at once: what they have in
+    common (KIP-226)."""
 
     type: ResourceType
     name: str
@@ -82,10 +85,20 @@ class ConfigResource(NamedTuple):
         """What was set for all brokers while they ran; nothing else is listed of it."""
         return cls(ResourceType.BROKER, "")
 
+    @classmethod
+    def group(cls, group_id: str) -> "ConfigResource":
+        """The settings of a group, be it there or not."""
+        return cls(ResourceType.GROUP, group_id)
+
+    @classmethod
+    def client_metrics(cls, name: str) -> "ConfigResource":
+        """A subscription to metrics of clients (KIP-714)."""
+        return cls(ResourceType.CLIENT_METRICS, name)
+
     def __str__(self) -> str:
         """As a message names it."""
-        if self.type is ResourceType.TOPIC:
-            return f"topic {self.name!r}"
+        if self.type is not ResourceType.BROKER:
+            return f"{self.type.name.lower().replace('_', ' ')} {self.name!r}"
         return f"broker {self.name}" if self.name else "all brokers"
 
 

@@ -15,6 +15,23 @@ MISTAKES = [
     ["topic", "create", "t", "--partitions", "0"],
     ["topic", "create", "t", "--config", "no-equals-sign"],
     ["topic", "alter", "t"],
+    ["topic", "list", "("],
+    ["topic", "list", "-X", "no-equals-sign"],
+    ["topic", "list", "-X", "no.such=1"],
+    ["topic", "list", "-X", "request.timeout.ms=soon"],
+    ["topic", "list", "-X", "security.protocol=SSL"],
+    ["topic", "list", "-X", "acks=all"],
+    ["produce", "t", "-X", "acks=2"],
+    ["perf", "produce", "t", "-n", "0"],
+    ["perf", "produce", "t", "-X", "compression.type=brotli"],
+    ["quota", "set", "producer_byte_rate=1"],
+    ["quota", "set", "--user", "u", "producer_byte_rate=fast"],
+    ["quota", "set", "--user", "u", "--user-default", "producer_byte_rate=1"],
+    ["quota", "delete", "--user", "u"],
+    ["feature", "set"],
+    ["feature", "set", "group.version=new"],
+    ["config", "list", "--group", ""],
+    ["config", "list", "--group", "g", "--client-metrics", "s"],
     ["produce"],
     ["produce", "t", "--json", "-K", ":"],
     ["produce", "t", "--whole-files"],
@@ -79,7 +96,9 @@ def test_a_mistake_is_said_in_one_line(arguments, capsys):
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("group", [[], ["topic"], ["group"], ["config"], ["log"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "group", [[], ["topic"], ["group"], ["config"], ["quota"], ["feature"], ["perf"], ["log"]], ids=" ".join
+)
 def test_a_group_without_a_command_shows_its_help(group, capsys):
     assert run(group) == ExitCode.USAGE
     captured = capsys.readouterr()
@@ -111,9 +130,11 @@ COMMANDS = [
     ["group"], ["group", "list"], ["group", "describe"],
     ["group", "delete"], ["group", "delete-offsets"], ["group", "reset"],
     ["config"], ["config", "list"], ["config", "get"], ["config", "set"], ["config", "delete"], ["cluster"],
+    ["quota"], ["quota", "list"], ["quota", "set"], ["quota", "delete"], ["feature"], ["feature", "list"],
+    ["feature", "set"], ["perf"], ["perf", "produce"], ["perf", "consume"], ["perf", "latency"],
     ["log"], ["log", "dump"],
 ]  # fmt: skip
-GROUPS = [[], ["topic"], ["group"], ["config"], ["log"]]
+GROUPS = [[], ["topic"], ["group"], ["config"], ["quota"], ["feature"], ["perf"], ["log"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words) or "ottla")

@@ -45,8 +45,7 @@ def decide_feature_update(image: MetadataImage, updates: Sequence[FeatureUpdate]
         if complaint is not None:
             raise ApiError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                "nothing was updated: invalid update version "
-                f"{update.level} for feature {shortened(update.name)}: {complaint}",
+                f"invalid update version {update.level} for feature {shortened(update.name)}: {complaint}",
             )
     return Decision(tuple(FeatureLevelRecord(update.name, update.level) for update in updates), None)
 
