@@ -30,6 +30,7 @@ mod partitioner;
 mod produced;
 mod record;
 mod records;
+mod topic_pattern;
 mod topic_rules;
 mod varint;
 
@@ -41,6 +42,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     batch_info::register(module)?;
     records::register(module)?;
     topic_rules::register(module)?;
+    topic_pattern::register(module)?;
     newest_records::register(module)?;
     compaction::register(module)?;
     arrow_records::register(module)?;

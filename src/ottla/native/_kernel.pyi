@@ -19,6 +19,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "TopicPattern",
     "TopicRules",
     "assign_offsets",
     "assign_producer",
@@ -106,6 +107,19 @@ def validate_batches(data: Buffer, *, max_batch_bytes: int = 0, allow_control: b
     as many as the last offset delta says, a sequence number when there is a producer id, no control batch (unless
     allowed). Records are not looked at. Raises at the first bad batch. Base offsets may be anything.
     """
+
+@final
+class TopicPattern:
+    """A regular expression that names of topics match as a whole, in the syntax of RE2 without Unicode classes.
+
+    Matching takes time in proportion to the length of the names. Immutable.
+    """
+
+    def __new__(cls, pattern: str, /) -> Self:
+        """Raises ValueError for what is no expression, or takes more than 256 KiB when it is compiled."""
+
+    def matching(self, names: Sequence[str], /) -> list[str]:
+        """The names that match, in their order."""
 
 @final
 class TopicRules:
