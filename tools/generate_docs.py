@@ -171,8 +171,6 @@ WHY_NOT = {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
     },
     "the new group protocols (KIP-848, 932, 1071)": {
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_GROUP_DESCRIBE,
         ApiKey.SHARE_FETCH,

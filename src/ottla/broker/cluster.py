@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -58,6 +59,11 @@ class ClusterView:
     def cluster_id(self) -> str:
         """The id the cluster got at its first start."""
         return self._current_image().cluster_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name of the topic that has an id; None when there is none."""
+        topic = self._current_image().topic_by_id(topic_id)
+        return None if topic is None else topic.name
 
     @property
     def controller_id(self) -> int:

@@ -110,8 +110,10 @@ class CommittedOffsetService:
         group_id: str,
         topics: Sequence[tuple[NameOrId, Sequence[int]]] | None,
         waiter: Callable[[GroupOffsets], None],
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> None:
-        """Read offsets of a group: of partitions of some topics, or with None all it has.
+        """Read offsets of a group: of partitions of some topics, or with None all it has; a member says who it is.
 
         A name that no topic has is no error: there is no offset for it.
         """
@@ -147,7 +149,7 @@ class CommittedOffsetService:
             waiter(GroupOffsets(answer.error, told if answer.error is not ErrorCode.NONE else told + refused))
 
         wanted = None if partitions is None else tuple(partitions)
-        self._coordinator.fetch_offsets(FetchOffsets(group_id, wanted), answered)
+        self._coordinator.fetch_offsets(FetchOffsets(group_id, wanted, member_id, member_epoch), answered)
 
     def delete(
         self,

@@ -1,7 +1,10 @@
 """Consumer groups, for whoever may have to do with them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
+from uuid import UUID
+
+from msgspec.structs import replace
 
 from ottla.broker.access import (
     CLUSTER_NAME,
@@ -12,6 +15,8 @@ from ottla.broker.access import (
 )
 from ottla.coordination.outcome import Answer, Waiter
 from ottla.groups.answers import (
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeatAnswer,
     DeleteGroupAnswer,
     DescribeAnswer,
     GroupListing,
@@ -21,7 +26,8 @@ from ottla.groups.answers import (
     SyncAnswer,
 )
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.groups.requests import Heartbeat, Join, Leave, Sync
+from ottla.groups.requests import ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
+from ottla.metadata.records import topic_id_text
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import Principal
 from ottla.runtime.rng import Rng
@@ -48,6 +54,10 @@ class GroupService:
         """An id that no member of any group has, to be told from others by the client's name."""
         return f"{name[:NAME_CHARACTERS_MAX]}-{self._rng.uuid()}"
 
+    def new_consumer_member_id(self) -> str:
+        """An id for a member of a consumer group that brings none: in the form in which clients make theirs."""
+        return topic_id_text(self._rng.uuid())
+
     def join(self, principal: Principal, request: Join, waiter: Waiter) -> None:
         """Become a member, or take part in the next generation; answered when the rebalance has come that far."""
         if self._may(principal, Operation.READ, request.group_id, waiter, JoinAnswer):
@@ -67,6 +77,40 @@ class GroupService:
         """Take members out of a group."""
         if self._may(principal, Operation.READ, request.group_id, waiter, LeaveAnswer):
             self._coordinator.leave(request, waiter)
+
+    def consumer_heartbeat(self, principal: Principal, request: ConsumerHeartbeat, waiter: Waiter) -> None:
+        """Become, be or stop being a member of a consumer group.
+
+        TOPIC_AUTHORIZATION_FAILED when the principal may not see a topic that is named; topics it may not see match no
+        expression.
+        """
+        if not self._may(principal, Operation.READ, request.group_id, waiter, ConsumerHeartbeatAnswer):
+            return
+        may_see = self._may_see(principal)
+        if not all(map(may_see, request.topic_names or ())):
+            waiter(ConsumerHeartbeatAnswer(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            return
+        self._coordinator.consumer_heartbeat(replace(request, may_describe=may_see), waiter)
+
+    def consumer_describe(
+        self, principal: Principal, group_id: str, topic_name: Callable[[UUID], str | None], waiter: Waiter
+    ) -> None:
+        """A consumer group and its members; TOPIC_AUTHORIZATION_FAILED when it reads what the principal may not see."""
+        if not self._may(principal, Operation.DESCRIBE, group_id, waiter, ConsumerDescribeAnswer):
+            return
+        may_see = self._may_see(principal)
+
+        def answered(answer: ConsumerDescribeAnswer) -> None:
+            for member in answer.members:
+                assigned = (topic_name(topic_id) for topic_id in (*member.assignment, *member.target))
+                names = (*member.topic_names, *(name for name in assigned if name is not None))
+                if not all(map(may_see, names)):
+                    message = "The group has described topic(s) that the client is not authorized to describe."
+                    waiter(ConsumerDescribeAnswer(ErrorCode.TOPIC_AUTHORIZATION_FAILED, state="", message=message))
+                    return
+            waiter(answer)
+
+        self._coordinator.consumer_describe(group_id, answered)
 
     def describe(self, principal: Principal, group_id: str, waiter: Waiter) -> None:
         """A group and its members."""
@@ -91,6 +135,9 @@ class GroupService:
     def allowed_operations(self, principal: Principal, group_id: str) -> tuple[Operation, ...]:
         """What the principal may do with a group (KIP-430)."""
         return allowed_operations(self._authorizer, principal, ResourceType.GROUP, group_id)
+
+    def _may_see(self, principal: Principal) -> Callable[[str], bool]:
+        return lambda topic: self._authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _may(
         self, principal: Principal, operation: Operation, group_id: str, waiter: Waiter, answer_type: type[Answer]

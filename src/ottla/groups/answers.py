@@ -1,6 +1,7 @@
 """What those who ask something of a group are told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from msgspec import Struct, field
 
@@ -93,12 +94,16 @@ class MemberDescription(Struct, frozen=True):
 
 
 class DescribeAnswer(Answer, frozen=True):
-    """A group as administrators see it; GROUP_ID_NOT_FOUND and the state Dead when there is none."""
+    """A classic group as administrators see it; GROUP_ID_NOT_FOUND and the state Dead when there is none.
+
+    `message` says why: there is no group, or one of another kind.
+    """
 
     state: str = ""
     protocol_type: str = ""
     protocol_name: str = ""
     members: tuple[MemberDescription, ...] = ()
+    message: str | None = None
 
 
 class GroupListing(Struct, frozen=True):
@@ -108,3 +113,46 @@ class GroupListing(Struct, frozen=True):
     protocol_type: str
     state: str
     group_type: str = "classic"
+
+
+class ConsumerHeartbeatAnswer(Answer, frozen=True):
+    """How far a member of a consumer group has come, and when to be heard of again.
+
+    `assignment` is by topic id, and None when it is what the member was told before. `message` says what was wrong.
+    """
+
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[UUID, Sequence[int]] | None = None
+    message: str | None = None
+
+
+class ConsumerMemberDescription(Struct, frozen=True):
+    """A member of a consumer group as administrators see it; assignments by topic id.
+
+    `is_classic` says that it speaks the classic protocol: the group is moving from one to the other.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str | None
+    assignment: Mapping[UUID, Sequence[int]]
+    target: Mapping[UUID, Sequence[int]]
+    is_classic: bool
+
+
+class ConsumerDescribeAnswer(Answer, frozen=True):
+    """A consumer group as administrators see it; GROUP_ID_NOT_FOUND when there is none, or one of another kind."""
+
+    state: str = "Dead"
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: tuple[ConsumerMemberDescription, ...] = ()
+    message: str | None = None

@@ -1,11 +1,13 @@
 """A classic consumer group: its state, its generation and its members."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ottla.groups.answers import JoinAnswer, JoinedMember
+from ottla.groups.group import GroupType
 from ottla.groups.group_state import TRANSITIONS, GroupState
 from ottla.groups.members import GroupMembers, Member, MemberProtocol
-from ottla.groups.records import GroupSnapshot, MemberSnapshot
+from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot
+from ottla.groups.requests import CommitOffsets
 from ottla.groups.subscription import subscribed_topics
 from ottla.model.error_code import ErrorCode
 
@@ -55,6 +57,21 @@ class ClassicGroup:
         """In the first rebalance of an empty group: how much longer it may be put off for members still to come."""
         self.member_added_in_wait = False
         """Whether one came since the wait began or was last extended."""
+
+    @property
+    def group_type(self) -> GroupType:
+        """Its kind."""
+        return GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        """Its state, as clients see it."""
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is GroupState.EMPTY
 
     def move_to(self, state: GroupState, now_ms: int) -> None:
         """Change the state; the transition must be in the table."""
@@ -219,6 +236,44 @@ class ClassicGroup:
             )
         group.topics = group._subscribed_topics()
         return group
+
+    def check_commit(self, request: CommitOffsets) -> ErrorCode:
+        """Whether this client may commit now: a member of this generation, or anybody while there are no members."""
+        committer = request.committer
+        if committer.generation_id < 0 and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if committer.generation_id < 0 and not committer.member_id and committer.instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_member(committer.member_id, committer.instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if committer.generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            # The member knows the generation but not its assignment: let it hear of that first.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Anybody may know the offsets of a classic group: its members do not say who they are."""
+        return ErrorCode.NONE
+
+    def unused_since_ms(self, topic: str, committed: CommittedOffset) -> int | None:
+        """When the retention of an offset began; None while the group may be using it."""
+        if self.protocol_type is None:
+            return committed.commit_timestamp_ms
+        if self.is_subscribed_to(topic):
+            return None
+        if self.state is GroupState.EMPTY:
+            return self.state_since_ms if self.state_since_ms >= 0 else committed.commit_timestamp_ms
+        knows_its_topics = self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.topics is not None
+        if knows_its_topics and self.state is GroupState.STABLE:
+            return committed.commit_timestamp_ms
+        return None
+
+    def tombstones(self) -> Iterator[GroupRecord]:
+        """The record that removes the group."""
+        yield GroupRecord(self.group_id, None)
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading the topic; when the subscriptions are not known, consumers may."""

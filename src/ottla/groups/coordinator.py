@@ -14,6 +14,8 @@ from ottla.coordination.shard_state import ShardState
 from ottla.groups import inspection
 from ottla.groups.answers import (
     CommitAnswer,
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeatAnswer,
     DeleteGroupAnswer,
     DeleteOffsetsAnswer,
     DescribeAnswer,
@@ -34,7 +36,16 @@ from ottla.groups.group_config import (
     GroupConfig,
 )
 from ottla.groups.group_shard import GroupShard
-from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
+from ottla.groups.requests import (
+    CommitOffsets,
+    ConsumerHeartbeat,
+    DeleteOffsets,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Sync,
+)
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -69,7 +80,8 @@ class GroupCoordinator:
         self._image = MetadataImage("")
         self._deleted_topics: dict[int, DeletedTopics] = {}
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda index: GroupShard(config, self._deleted_topics[index]), replace(environment, limits=limits)
+            lambda index: GroupShard(config, self._deleted_topics[index], lambda: self._image),
+            replace(environment, limits=limits),
         )
 
     # What the server says
@@ -149,6 +161,15 @@ class GroupCoordinator:
             return
         self._submit(request.group_id, GroupShard.handle_leave, request, waiter, LeaveAnswer)
 
+    def consumer_heartbeat(self, request: ConsumerHeartbeat, waiter: Waiter) -> None:
+        """ConsumerGroupHeartbeat; answers with a ConsumerHeartbeatAnswer."""
+        if not request.group_id.strip():
+            waiter(ConsumerHeartbeatAnswer(ErrorCode.INVALID_REQUEST, message="GroupId can't be empty."))
+            return
+        if self._refuse_group_id(request.group_id, waiter, ConsumerHeartbeatAnswer):
+            return
+        self._submit(request.group_id, GroupShard.handle_consumer_heartbeat, request, waiter, ConsumerHeartbeatAnswer)
+
     # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
 
     def commit_offsets(self, request: CommitOffsets, waiter: Waiter) -> None:
@@ -175,6 +196,12 @@ class GroupCoordinator:
     def describe(self, group_id: str, waiter: Waiter) -> None:
         """DescribeGroups of one group; answers with a DescribeAnswer."""
         self._submit(group_id, GroupShard.handle_describe, group_id, waiter, DescribeAnswer)
+
+    def consumer_describe(self, group_id: str, waiter: Waiter) -> None:
+        """ConsumerGroupDescribe of one group; answers with a ConsumerDescribeAnswer."""
+        if self._refuse_group_id(group_id, waiter, ConsumerDescribeAnswer):
+            return
+        self._submit(group_id, GroupShard.handle_consumer_describe, group_id, waiter, ConsumerDescribeAnswer)
 
     def delete(self, group_id: str, waiter: Waiter) -> None:
         """DeleteGroups of one group; answers with a DeleteGroupAnswer."""

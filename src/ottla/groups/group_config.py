@@ -1,9 +1,10 @@
 """The settings of the group coordinator, and the limits on what strangers can make it hold."""
 
-from typing import Self
+from typing import Any, Self
 
 from msgspec import Struct
 
+from ottla.groups.consumer_config import ConsumerGroupConfig
 from ottla.settings.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
@@ -63,6 +64,8 @@ class GroupConfig(Struct, frozen=True):
     """`offsets.load.buffer.size`: how much of the offsets topic is read at a time while groups are loaded."""
     record_bytes_max: int = 1_000_000
     """The record of one group may be this large: it must fit a batch of the offsets topic (`max.message.bytes`)."""
+    consumer: ConsumerGroupConfig = ConsumerGroupConfig()
+    """Those of consumer groups."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_session_timeout_ms <= self.max_session_timeout_ms:
@@ -81,7 +84,8 @@ class GroupConfig(Struct, frozen=True):
     @classmethod
     def from_settings(cls, settings: BrokerSettings) -> Self:
         """The section of a broker's settings."""
-        return cls(**{field: settings.integer(name) * unit for field, name, unit in _SETTINGS})
+        numbers: dict[str, Any] = {field: settings.integer(name) * unit for field, name, unit in _SETTINGS}
+        return cls(**numbers)
 
 
 _SETTINGS = (

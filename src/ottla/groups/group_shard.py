@@ -1,11 +1,14 @@
 """The groups of one partition of `__consumer_offsets`: the state machine that the coordination runtime drives."""
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import TYPE_CHECKING, Final, cast
 
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.groups import group_config, inspection, joining, membership, offsets, record_format
 from ottla.groups.answers import (
     CommitAnswer,
+    ConsumerDescribeAnswer,
+    ConsumerHeartbeatAnswer,
     DeleteGroupAnswer,
     DeleteOffsetsAnswer,
     FetchAnswer,
@@ -17,54 +20,85 @@ from ottla.groups.answers import (
 )
 from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.deleted_topics import DeletedTopics
+from ottla.groups.group import Group, GroupType
 from ottla.groups.group_config import GroupConfig
+from ottla.groups.group_kind import GroupContext, GroupKind, new_kind
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX, OffsetSweep
 from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
-from ottla.groups.requests import CommitOffsets, DeleteOffsets, FetchOffsets, Heartbeat, Join, Leave, Sync
+from ottla.groups.requests import (
+    CommitOffsets,
+    ConsumerHeartbeat,
+    DeleteOffsets,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Sync,
+)
 from ottla.groups.step import (
+    DowngradeTimer,
     JoinTimer,
     LoadedGroupsTimer,
+    MemberTimer,
     OffsetExpiryTimer,
     OffsetSweepTimer,
     SessionTimer,
     Step,
     SyncTimer,
 )
+from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.groups.consumer.consumer_groups import ConsumerGroups
+
+_NO_METADATA: Final = MetadataImage("")
 
 
 class GroupShard:
     """Groups and their offsets, and what may be asked of them. Pure: see `CoordinatorShard`.
 
-    Offsets change by replay alone. A group lives in memory: its members, who waits, its timers. The record of a
-    generation is a picture of that, taken when the generation is complete; while the shard loads, replay brings the
-    group back from it, and once it is live the group already is what its picture shows.
+    Offsets change by replay alone, and so do the groups of the newer protocols (`GroupKind`). A classic group lives in
+    memory: its members, who waits, its timers. The record of a generation is a picture of that, taken when the
+    generation is complete; while the shard loads, replay brings the group back from it, and once it is live the group
+    already is what its picture shows.
     """
 
     __slots__ = (
         "_config",
+        "_context",
         "_deleted_topics",
         "_groups",
         "_is_loading",
+        "_kinds",
         "_loaded_groups",
         "_offsets",
         "_sweep",
         "_to_expire",
     )
 
-    def __init__(self, config: GroupConfig, deleted_topics: DeletedTopics) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        deleted_topics: DeletedTopics,
+        image: Callable[[], MetadataImage] = lambda: _NO_METADATA,
+    ) -> None:
+        """`image` tells the metadata as it is now."""
         self._config = config
         self._deleted_topics = deleted_topics
-        self._groups: dict[str, ClassicGroup] = {}
+        self._groups: dict[str, Group] = {}
+        self._context = GroupContext(self._groups, config, image)
+        self._kinds: dict[GroupType, GroupKind] = {}
         self._offsets = OffsetStore()
         self._sweep = OffsetSweep(self._offsets, deleted_topics)
         self._is_loading = True
-        self._loaded_groups: Iterator[ClassicGroup] = iter(())
+        self._loaded_groups: Iterator[Group] = iter(())
         """Groups that were loaded and whose sessions have not begun yet."""
-        self._to_expire: Iterator[ClassicGroup] | None = None
+        self._to_expire: Iterator[Group] | None = None
         """The groups whose offsets are still to be looked at, while that is going on."""
 
     @property
@@ -77,9 +111,20 @@ class GroupShard:
         """How many offsets are stored."""
         return len(self._offsets)
 
-    def groups(self) -> Iterator[ClassicGroup]:
+    def groups(self) -> Iterator[Group]:
         """The groups, to look at."""
         return iter(self._groups.values())
+
+    def kind(self, group_type: GroupType) -> GroupKind:
+        """The part of the shard that has the groups of a kind; made when it is first asked for."""
+        kind = self._kinds.get(group_type)
+        if kind is None:
+            kind = self._kinds[group_type] = new_kind(group_type, self._context)
+        return kind
+
+    @property
+    def _consumers(self) -> "ConsumerGroups":
+        return cast("ConsumerGroups", self.kind(GroupType.CONSUMER))
 
     # Records
 
@@ -95,8 +140,10 @@ class GroupShard:
         """Apply a record."""
         if isinstance(record, OffsetRecord):
             self._replay_offset(record)
-        else:
+        elif isinstance(record, GroupRecord):
             self._replay_group(record)
+        else:
+            self.kind(record_format.kind_of(record)).replay(record)
 
     def _replay_offset(self, record: OffsetRecord) -> None:
         if record.committed is None:
@@ -107,11 +154,13 @@ class GroupShard:
         self._offsets.put(record.group_id, record.partition, record.committed)
 
     def _replay_group(self, record: GroupRecord) -> None:
+        group = self._groups.get(record.group_id)
         if record.snapshot is None:
-            group = self._groups.pop(record.group_id, None)
-            if group is not None:
+            if isinstance(group, ClassicGroup):
+                del self._groups[record.group_id]
                 group.move_to(GroupState.DEAD, group.state_since_ms)
-        elif self._is_loading:
+        elif self._is_loading or group is None:
+            # A group that is not there was a consumer group up to the records before this one.
             self._groups[record.group_id] = ClassicGroup.from_snapshot(record.group_id, record.snapshot)
 
     # The life of the shard
@@ -130,14 +179,8 @@ class GroupShard:
         """Another broker coordinates these groups now: have everybody who waits find it."""
         outcome = Outcome()
         for group in self._groups.values():
-            for member in group.members:
-                for waiter, kind in (
-                    (group.members.unpark_join(member), JoinAnswer),
-                    (member.unpark_sync(), SyncAnswer),
-                ):
-                    if waiter is not None:
-                        answer: Answer = kind(ErrorCode.NOT_COORDINATOR)
-                        outcome.answer(waiter, answer)
+            if isinstance(group, ClassicGroup):
+                joining.answer_everybody(outcome, group, ErrorCode.NOT_COORDINATOR)
         return outcome
 
     def handle_timer(self, now_ms: int, key: Hashable) -> Outcome:
@@ -145,38 +188,51 @@ class GroupShard:
         step = self._step(now_ms)
         if isinstance(key, OffsetExpiryTimer):
             self._expire_offsets(step)
-            return step.outcome
-        if isinstance(key, LoadedGroupsTimer):
+        elif isinstance(key, LoadedGroupsTimer):
             self._begin_sessions(step)
-            return step.outcome
-        if isinstance(key, OffsetSweepTimer):
+        elif isinstance(key, OffsetSweepTimer):
             self._sweep.go_on(step)
-            return step.outcome
-        assert isinstance(key, SessionTimer | JoinTimer | SyncTimer)
-        group = self._groups.get(key.group_id)
-        if group is None:
-            return step.outcome
+        else:
+            assert isinstance(key, MemberTimer)
+            group = self._groups.get(key.group_id)
+            if isinstance(group, ClassicGroup):
+                self._on_classic_timer(step, group, key)
+            elif group is not None:
+                self.kind(group.group_type).handle_timer(step, group, key)
+        return step.outcome
+
+    def _on_classic_timer(self, step: Step, group: ClassicGroup, key: MemberTimer) -> None:
         if isinstance(key, SessionTimer):
             membership.on_session_timer(step, group, key.member_id)
         elif isinstance(key, JoinTimer):
             joining.on_join_timer(step, group)
-        else:
+        elif isinstance(key, SyncTimer):
             joining.on_sync_timer(step, group)
+        elif isinstance(key, DowngradeTimer) and group.can_rebalance:
+            joining.prepare_rebalance(step, group, "its last member of the consumer protocol is gone")
         self._forget_if_blank(group)
-        return step.outcome
 
-    # Members
+    # Members of classic groups, and of consumer groups while they move from one protocol to the other
 
     def handle_join(self, now_ms: int, request: Join, waiter: Waiter) -> Outcome:
         """JoinGroup. A group is made for a client without a member id; one with an id must know its group."""
         step = self._step(now_ms)
         group = self._groups.get(request.group_id)
-        if group is None and request.member_id:
+        if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
+            if group.group_type is not GroupType.CONSUMER:
+                step.answer(waiter, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id))
+                return step.outcome
+            return self._of_consumers(
+                now_ms, waiter, JoinAnswer, lambda step: self._consumers.join(step, request), request.member_id
+            )
+        if request.member_id and not isinstance(group, ClassicGroup):
             step.answer(waiter, JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id))
         elif group is None and not self._has_room:
             step.answer(waiter, JoinAnswer(ErrorCode.POLICY_VIOLATION))
         else:
-            if group is None:
+            if not isinstance(group, ClassicGroup):
+                for record in () if group is None else group.tombstones():
+                    step.outcome.write(record)
                 group = self._groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
             joining.join(step, group, request, waiter)
             self._forget_if_blank(group)
@@ -186,33 +242,90 @@ class GroupShard:
         """SyncGroup."""
         step = self._step(now_ms)
         group = self._groups.get(request.group_id)
-        if group is None:
-            step.answer(waiter, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
-        else:
+        if isinstance(group, ClassicGroup):
             membership.sync(step, group, request, waiter)
+        elif group is not None and group.group_type is GroupType.CONSUMER:
+            return self._of_consumers(now_ms, waiter, SyncAnswer, lambda step: self._consumers.sync(step, request))
+        else:
+            step.answer(waiter, SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return step.outcome
 
     def handle_heartbeat(self, now_ms: int, request: Heartbeat, waiter: Waiter) -> Outcome:
         """Heartbeat."""
         step = self._step(now_ms)
         group = self._groups.get(request.group_id)
-        if group is None:
-            step.answer(waiter, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
-        else:
+        if isinstance(group, ClassicGroup):
             step.answer(waiter, membership.heartbeat(step, group, request))
+        elif group is not None and group.group_type is GroupType.CONSUMER:
+            return self._of_consumers(
+                now_ms, waiter, HeartbeatAnswer, lambda step: self._consumers.classic_heartbeat(step, request)
+            )
+        else:
+            step.answer(waiter, HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return step.outcome
 
     def handle_leave(self, now_ms: int, request: Leave, waiter: Waiter) -> Outcome:
         """LeaveGroup."""
         step = self._step(now_ms)
         group = self._groups.get(request.group_id)
-        if group is None:
+        if isinstance(group, ClassicGroup):
+            step.answer(waiter, membership.leave(step, group, request))
+            self._forget_if_blank(group)
+        elif group is not None and group.group_type is GroupType.CONSUMER:
+            step.answer(waiter, self._consumers.leave(step, request))
+        else:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
             members = tuple(LeftMember(each.member_id, each.instance_id, unknown) for each in request.members)
             step.answer(waiter, LeaveAnswer(members=members))
-        else:
-            step.answer(waiter, membership.leave(step, group, request))
-            self._forget_if_blank(group)
+        return step.outcome
+
+    # Members of consumer groups
+
+    def handle_consumer_heartbeat(self, now_ms: int, request: ConsumerHeartbeat, waiter: Waiter) -> Outcome:
+        """ConsumerGroupHeartbeat: join, say what one owns, hear what one is to own, leave."""
+        group = self._groups.get(request.group_id)
+        if group is None and not self._has_room:
+            step = self._step(now_ms)
+            message = f"the coordinator has {group_config.GROUPS_PER_SHARD_MAX} groups, it takes no more"
+            step.answer(waiter, ConsumerHeartbeatAnswer(ErrorCode.POLICY_VIOLATION, message=message))
+            return step.outcome
+        outcome = self._of_consumers(
+            now_ms, waiter, ConsumerHeartbeatAnswer, lambda step: self._consumers.heartbeat(step, request)
+        )
+        if isinstance(group, ClassicGroup) and GroupRecord(request.group_id, None) in outcome.records:
+            # It is a consumer group now; who waits for its rebalance is to join again.
+            joining.answer_everybody(outcome, group, ErrorCode.REBALANCE_IN_PROGRESS)
+            outcome.cancel_timer(JoinTimer(group.group_id))
+            outcome.cancel_timer(SyncTimer(group.group_id))
+        return outcome
+
+    def handle_consumer_describe(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
+        """ConsumerGroupDescribe, of one group."""
+        return self._of_consumers(
+            now_ms, waiter, ConsumerDescribeAnswer, lambda step: self._consumers.describe(group_id)
+        )
+
+    def _of_consumers(
+        self,
+        now_ms: int,
+        waiter: Waiter,
+        answer_type: type[Answer],
+        decide: Callable[[Step], Answer],
+        member_id: str | None = None,
+    ) -> Outcome:
+        """What `decide` makes of a step; nothing but an answer when it refuses, by ApiError."""
+        step = self._step(now_ms)
+        try:
+            answer = decide(step)
+        except ApiError as error:
+            step = self._step(now_ms)
+            if answer_type is JoinAnswer:
+                answer = JoinAnswer(error.code, member_id=member_id or "")
+            elif answer_type in (ConsumerHeartbeatAnswer, ConsumerDescribeAnswer):
+                answer = answer_type(error.code, message=error.message)
+            else:
+                answer = answer_type(error.code)
+        step.answer(waiter, answer)
         return step.outcome
 
     # Offsets
@@ -230,6 +343,11 @@ class GroupShard:
     def handle_fetch(self, now_ms: int, request: FetchOffsets, waiter: Waiter) -> Outcome:
         """OffsetFetch. A group that does not exist has no offsets, nor has any in a topic that is gone."""
         step = self._step(now_ms)
+        group = self._groups.get(request.group_id)
+        error = ErrorCode.NONE if group is None else group.check_fetch(request.member_id, request.member_epoch)
+        if error is not ErrorCode.NONE:
+            step.answer(waiter, FetchAnswer(error))
+            return step.outcome
         found: dict[TopicPartition, CommittedOffset | None]
         if request.partitions is None:
             found = {
@@ -263,7 +381,7 @@ class GroupShard:
     def handle_describe(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
         """DescribeGroups, of one group."""
         step = self._step(now_ms)
-        step.answer(waiter, inspection.describe(self._groups.get(group_id)))
+        step.answer(waiter, inspection.describe(group_id, self._groups.get(group_id)))
         return step.outcome
 
     def handle_delete(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
@@ -272,7 +390,7 @@ class GroupShard:
         group = self._groups.get(group_id)
         if group is None:
             step.answer(waiter, DeleteGroupAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
-        elif group.state is not GroupState.EMPTY:
+        elif not group.is_empty:
             step.answer(waiter, DeleteGroupAnswer(ErrorCode.NON_EMPTY_GROUP))
         else:
             offsets.delete_group(step, group, self._offsets)
@@ -299,12 +417,10 @@ class GroupShard:
         for group in self._loaded_groups:
             if self._groups.get(group.group_id) is not group:
                 continue
-            for member in group.members:
-                if not member.is_new:
-                    joining.extend_session(step, group, member)
-            if len(group.members) > self._config.max_size and group.can_rebalance:
-                joining.prepare_rebalance(step, group, f"it is larger than group.max.size={self._config.max_size}")
-            looked_at += 1 + len(group.members)
+            if isinstance(group, ClassicGroup):
+                looked_at += 1 + joining.begin_sessions(step, group)
+            else:
+                looked_at += 1 + self.kind(group.group_type).begin_sessions(step, group)
             if looked_at >= SLICE_ITEMS_MAX:
                 step.outcome.set_timer(LoadedGroupsTimer(), SLICE_INTERVAL_MS)
                 return
@@ -319,8 +435,10 @@ class GroupShard:
                 continue
             looked_at += 1 + self._offsets.count(group.group_id)
             nothing_left = offsets.expire_offsets(step, group, self._offsets)
-            if nothing_left and group.state is GroupState.EMPTY and not group.members.pending:
-                step.outcome.write(GroupRecord(group.group_id, None))
+            is_awaited = isinstance(group, ClassicGroup) and group.members.pending
+            if nothing_left and group.is_empty and not is_awaited:
+                for record in group.tombstones():
+                    step.outcome.write(record)
             if looked_at >= SLICE_ITEMS_MAX:
                 step.outcome.set_timer(OffsetExpiryTimer(), SLICE_INTERVAL_MS)
                 return

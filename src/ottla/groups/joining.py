@@ -17,7 +17,7 @@ import logging
 
 from msgspec.structs import replace
 
-from ottla.coordination.outcome import Waiter
+from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.groups import group_config
 from ottla.groups.answers import JoinAnswer, SyncAnswer
 from ottla.groups.classic_group import ClassicGroup
@@ -303,3 +303,22 @@ def record_generation(step: Step, group: ClassicGroup) -> None:
     """Write the generation to the log."""
     group.is_recorded = True
     step.outcome.write(GroupRecord(group.group_id, group.snapshot()))
+
+
+def answer_everybody(outcome: Outcome, group: ClassicGroup, error: ErrorCode) -> None:
+    """Answer every parked JoinGroup and SyncGroup with an error: the group is not here any longer, or not classic."""
+    for member in group.members:
+        for waiter, kind in ((group.members.unpark_join(member), JoinAnswer), (member.unpark_sync(), SyncAnswer)):
+            if waiter is not None:
+                answer: Answer = kind(error)
+                outcome.answer(waiter, answer)
+
+
+def begin_sessions(step: Step, group: ClassicGroup) -> int:
+    """The group was loaded: every member has a whole session to be heard of. Returns how many there are."""
+    for member in group.members:
+        if not member.is_new:
+            extend_session(step, group, member)
+    if len(group.members) > step.config.max_size and group.can_rebalance:
+        prepare_rebalance(step, group, f"it is larger than group.max.size={step.config.max_size}")
+    return len(group.members)

@@ -11,9 +11,10 @@ from ottla.groups import joining
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer
 from ottla.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from ottla.groups.deleted_topics import TopicIdOf
+from ottla.groups.group import Group
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
-from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord
+from ottla.groups.records import CommittedOffset, OffsetRecord
 from ottla.groups.requests import CommitOffsets, Committer, DeleteOffsets
 from ottla.groups.step import Step
 from ottla.model.error_code import ErrorCode
@@ -23,15 +24,13 @@ METADATA_BYTES_MAX = 32_767
 """The record stores the length of the metadata in an int16, whatever `offset.metadata.max.bytes` allows."""
 
 
-def commit_offsets(
-    step: Step, group: ClassicGroup | None, request: CommitOffsets, topic_id_of: TopicIdOf
-) -> CommitAnswer:
+def commit_offsets(step: Step, group: Group | None, request: CommitOffsets, topic_id_of: TopicIdOf) -> CommitAnswer:
     """Store the offsets, each for itself; a group that does not exist is made, with no members."""
     committer = request.committer
-    error = _check_commit(group, committer)
+    error = _check_unknown_group(committer) if group is None else group.check_commit(request)
     if error is not ErrorCode.NONE:
         return CommitAnswer(error)
-    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+    if isinstance(group, ClassicGroup) and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         joining.extend_session(step, group, group.members[committer.member_id])
     expire_timestamp_ms = None if committer.retention_ms is None else step.now_ms + committer.retention_ms
     refused = {}
@@ -60,32 +59,16 @@ def commit_offsets(
     return CommitAnswer(refused=refused)
 
 
-def _check_commit(group: ClassicGroup | None, committer: Committer) -> ErrorCode:
-    """Whether this client may commit now: a member of this generation, or anybody while there are no members."""
-    if group is None:
-        if committer.generation_id < 0:
-            return ErrorCode.NONE
-        return ErrorCode.GROUP_ID_NOT_FOUND if committer.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
-    if committer.generation_id < 0 and group.state is GroupState.EMPTY:
+def _check_unknown_group(committer: Committer) -> ErrorCode:
+    """Whether this client may commit for a group that does not exist: who assigns partitions himself may."""
+    if committer.generation_id < 0:
         return ErrorCode.NONE
-    if committer.generation_id < 0 and not committer.member_id and committer.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.check_member(committer.member_id, committer.instance_id)
-    if error is not ErrorCode.NONE:
-        return error
-    if committer.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation but not its assignment: let it hear of that first.
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return ErrorCode.GROUP_ID_NOT_FOUND if committer.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
 
 
-def delete_offsets(
-    step: Step, group: ClassicGroup, offsets: OffsetStore, request: DeleteOffsets
-) -> DeleteOffsetsAnswer:
+def delete_offsets(step: Step, group: Group, offsets: OffsetStore, request: DeleteOffsets) -> DeleteOffsetsAnswer:
     """Remove offsets of topics the group does not read now."""
-    if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+    if isinstance(group, ClassicGroup) and group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         # What such a group reads is not known, so it may be reading anything.
         return DeleteOffsetsAnswer(ErrorCode.NON_EMPTY_GROUP)
     outcome: dict[TopicPartition, ErrorCode] = {}
@@ -99,14 +82,15 @@ def delete_offsets(
     return DeleteOffsetsAnswer(partitions=outcome)
 
 
-def delete_group(step: Step, group: ClassicGroup, offsets: OffsetStore) -> None:
+def delete_group(step: Step, group: Group, offsets: OffsetStore) -> None:
     """Remove an empty group with all its offsets."""
     for partition in offsets.of_group(group.group_id):
         step.outcome.write(OffsetRecord(group.group_id, partition, None))
-    step.outcome.write(GroupRecord(group.group_id, None))
+    for record in group.tombstones():
+        step.outcome.write(record)
 
 
-def expire_offsets(step: Step, group: ClassicGroup, offsets: OffsetStore) -> bool:
+def expire_offsets(step: Step, group: Group, offsets: OffsetStore) -> bool:
     """Remove what is past its retention. True when no offset is left, or there was none."""
     of_group = offsets.of_group(group.group_id)
     expired = [partition for partition, committed in of_group.items() if _is_expired(step, group, partition, committed)]
@@ -115,24 +99,10 @@ def expire_offsets(step: Step, group: ClassicGroup, offsets: OffsetStore) -> boo
     return len(expired) == len(of_group)
 
 
-def _is_expired(step: Step, group: ClassicGroup, partition: TopicPartition, committed: CommittedOffset) -> bool:
-    unused_since_ms = _unused_since_ms(group, partition, committed)
+def _is_expired(step: Step, group: Group, partition: TopicPartition, committed: CommittedOffset) -> bool:
+    unused_since_ms = group.unused_since_ms(partition.topic, committed)
     if unused_since_ms is None:
         return False
     if committed.expire_timestamp_ms is not None:
         return step.now_ms >= committed.expire_timestamp_ms
     return step.now_ms - unused_since_ms >= step.config.offsets_retention_ms
-
-
-def _unused_since_ms(group: ClassicGroup, partition: TopicPartition, committed: CommittedOffset) -> int | None:
-    """When the retention of an offset began; None while the group may be using it."""
-    if group.protocol_type is None:
-        return committed.commit_timestamp_ms
-    if group.is_subscribed_to(partition.topic):
-        return None
-    if group.state is GroupState.EMPTY:
-        return group.state_since_ms if group.state_since_ms >= 0 else committed.commit_timestamp_ms
-    knows_its_topics = group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.topics is not None
-    if knows_its_topics and group.state is GroupState.STABLE:
-        return committed.commit_timestamp_ms
-    return None

@@ -3,29 +3,52 @@
     record          key type   value version
     OffsetRecord    1          4, with the id of the topic (KIP-848); 1 when the client set a retention; 3 is read
     GroupRecord     2          3
+    KeyedRecord     3 to 8,    0, consumer groups (KIP-848)
+                    16
 
 A tombstone has the key alone. Keys of type 0 are offsets that brokers before 0.10 wrote; they are read.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Final
 from uuid import UUID
 
-from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord, Record
+from ottla.groups.group import GroupType
+from ottla.groups.records import (
+    CommittedOffset,
+    GroupRecord,
+    GroupSnapshot,
+    KeyedRecord,
+    MemberSnapshot,
+    OffsetRecord,
+    Record,
+)
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.coordinator_record import decode_key, decode_value, encode_key, encode_value, record_type
 from ottla.protocol.coordinator_records.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from ottla.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from ottla.protocol.message import ZERO_UUID
+from ottla.protocol.message import ZERO_UUID, CoordinatorKey, CoordinatorValue
 
 TOPIC_IDS_SHARED_MAX = 4_096
 """Of how many topics the ids are shared while offsets are loaded; beyond, they take 90 bytes an offset."""
 
 _LEGACY_OFFSET_TYPE = 0
 _GROUP_VALUE_VERSION = 3
+_KEYED_VALUE_VERSION = 0
+
+_KEYED_MODULES: Final = {GroupType.CONSUMER: "consumer_group"}
+"""Where the records of each kind of group are; read when the first group of the kind comes."""
+
+_KEYED_TYPES: Final = {**dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER)}
+"""To which kind of group a record type belongs."""
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value of a record; the value is None for a tombstone."""
+    if isinstance(record, KeyedRecord):
+        value = None if record.value is None else encode_value(record.value, _KEYED_VALUE_VERSION)
+        return encode_key(record.key), value
     if isinstance(record, OffsetRecord):
         topic, partition = record.partition
         key = encode_key(OffsetCommitKey(group=record.group_id, topic=topic, partition=partition))
@@ -47,7 +70,30 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     if kind == GroupMetadataKey.RECORD_TYPE:
         group_key = decode_key(GroupMetadataKey, key)
         return GroupRecord(group_key.group, None if value is None else _decode_group(value))
+    if kind in _KEYED_TYPES:
+        key_class, value_class = _keyed_classes(_KEYED_TYPES[kind])[kind]
+        return KeyedRecord(decode_key(key_class, key), None if value is None else decode_value(value_class, value))
     return None
+
+
+def kind_of(record: KeyedRecord) -> GroupType:
+    """The kind of group that a record belongs to."""
+    return _KEYED_TYPES[record.key.RECORD_TYPE]
+
+
+@cache
+def _keyed_classes(group_type: GroupType) -> dict[int, tuple[type[CoordinatorKey], type[CoordinatorValue]]]:
+    """The classes of keys and values of a kind, by record type."""
+    module = import_module(f"ottla.protocol.coordinator_records.{_KEYED_MODULES[group_type]}")
+    found = [each for each in vars(module).values() if isinstance(each, type)]
+    values = {
+        each.RECORD_TYPE: each for each in found if issubclass(each, CoordinatorValue) and each is not CoordinatorValue
+    }
+    return {
+        each.RECORD_TYPE: (each, values[each.RECORD_TYPE])
+        for each in found
+        if issubclass(each, CoordinatorKey) and each is not CoordinatorKey
+    }
 
 
 def _encode_offset(committed: CommittedOffset) -> bytes:

@@ -1,10 +1,11 @@
-"""What a group coordinator writes to `__consumer_offsets`: an offset, or a group as it is now."""
+"""What a group coordinator writes to `__consumer_offsets`: an offset, a classic group, or a part of another group."""
 
 from uuid import UUID
 
 from msgspec import Struct
 
 from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.message import CoordinatorKey, CoordinatorValue
 
 
 class CommittedOffset(Struct, frozen=True):
@@ -56,10 +57,17 @@ class GroupSnapshot(Struct, frozen=True):
 
 
 class GroupRecord(Struct, frozen=True):
-    """A group reached a generation, or is gone (None)."""
+    """A classic group reached a generation, or is gone (None)."""
 
     group_id: str
     snapshot: GroupSnapshot | None
 
 
-Record = OffsetRecord | GroupRecord
+class KeyedRecord(Struct, frozen=True):
+    """A part of a group of another kind, in the words of the protocol: what is so from now on, or no longer (None)."""
+
+    key: CoordinatorKey
+    value: CoordinatorValue | None
+
+
+Record = OffsetRecord | GroupRecord | KeyedRecord

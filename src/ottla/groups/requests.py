@@ -1,5 +1,6 @@
 """What members and administrators ask of a group, whichever gateway they came by."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from msgspec import Struct
@@ -9,6 +10,10 @@ from ottla.model.topic_partition import TopicPartition
 
 UNKNOWN_GENERATION = -1
 """The generation of those who are no members: administrators, and consumers that assign partitions themselves."""
+
+
+def _everything(topic: str) -> bool:
+    return True
 
 
 class Join(Struct, frozen=True):
@@ -71,6 +76,32 @@ class Leave(Struct, frozen=True):
     members: tuple[LeavingMember, ...]
 
 
+class ConsumerHeartbeat(Struct, frozen=True):
+    """Join a consumer group, say what one has, hear what one is to have, or leave (ConsumerGroupHeartbeat, KIP-848).
+
+    `member_epoch` is `member_epoch.JOIN_GROUP`, one of the two that leave, or how far the member has come. What is None
+    did not change since the last request; `rebalance_timeout_ms` is then -1. `new_member_id` is the id for a client of
+    version 0, which has none of its own. `topic_names` is sorted and names nothing twice. `may_describe` tells whether
+    the client may know of a topic: others do not match its `topic_regex`.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    new_member_id: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: tuple[tuple[UUID, tuple[int, ...]], ...] | None = None
+    must_bring_id: bool = True
+    may_describe: Callable[[str], bool] = _everything
+
+
 class OffsetToCommit(Struct, frozen=True):
     """Where a consumer wants to go on in one partition; `leader_epoch` is -1 when it does not know it."""
 
@@ -91,8 +122,10 @@ class TopicOffsetsToCommit(Struct, frozen=True):
 class Committer(Struct, frozen=True):
     """For which group somebody commits, and as which of its members, if as one.
 
-    `retention_ms`, when given, replaces the broker's retention for the offsets. `knows_group_id_not_found` is false for
-    clients so old that a group which does not exist must look like a wrong generation to them.
+    `generation_id` is the member epoch in a consumer group. `retention_ms`, when given, replaces the broker's retention
+    for the offsets. `knows_group_id_not_found` is false for clients so old (OffsetCommit before version 9) that a group
+    which does not exist must look like a wrong generation to them, and that cannot be members of a consumer group.
+    `is_transactional` is TxnOffsetCommit.
     """
 
     group_id: str
@@ -101,6 +134,7 @@ class Committer(Struct, frozen=True):
     instance_id: str | None = None
     retention_ms: int | None = None
     knows_group_id_not_found: bool = True
+    is_transactional: bool = False
 
 
 class CommitOffsets(Struct, frozen=True):
@@ -111,10 +145,15 @@ class CommitOffsets(Struct, frozen=True):
 
 
 class FetchOffsets(Struct, frozen=True):
-    """Read offsets of a group: of the partitions named, or of all it has."""
+    """Read offsets of a group: of the partitions named, or of all it has.
+
+    A member of a consumer group says which one it is and in which epoch; others have no id, and an epoch of -1.
+    """
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 class DeleteOffsets(Struct, frozen=True):

@@ -29,6 +29,39 @@ class SessionTimer(Struct, frozen=True):
     member_id: str
 
 
+class RebalanceTimer(Struct, frozen=True):
+    """A member did not give up what it was asked to before its rebalance timeout."""
+
+    group_id: str
+    member_id: str
+
+
+class ClassicJoinTimer(Struct, frozen=True):
+    """A classic member of a consumer group was asked to join again and did not."""
+
+    group_id: str
+    member_id: str
+
+
+class ClassicSyncTimer(Struct, frozen=True):
+    """A classic member of a consumer group joined and did not fetch its assignment."""
+
+    group_id: str
+    member_id: str
+
+
+class AssignmentTimer(Struct, frozen=True):
+    """Time to assign, or to go on with an assignment."""
+
+    group_id: str
+
+
+class RegexTimer(Struct, frozen=True):
+    """Time to look for more topics that match the expressions of a group."""
+
+    group_id: str
+
+
 class JoinTimer(Struct, frozen=True):
     """The time for members to join a rebalance is up."""
 
@@ -37,6 +70,12 @@ class JoinTimer(Struct, frozen=True):
 
 class SyncTimer(Struct, frozen=True):
     """The time for members to fetch their assignment is up."""
+
+    group_id: str
+
+
+class DowngradeTimer(Struct, frozen=True):
+    """A consumer group has just become a classic one: its members are to join anew."""
 
     group_id: str
 
@@ -53,4 +92,12 @@ class OffsetSweepTimer(Struct, frozen=True):
     """Time to remove more of the offsets that deleted topics left."""
 
 
-GroupTimer = SessionTimer | JoinTimer | SyncTimer | LoadedGroupsTimer | OffsetExpiryTimer | OffsetSweepTimer
+ClassicTimer = SessionTimer | JoinTimer | SyncTimer | DowngradeTimer
+"""The timers of a classic group."""
+
+MemberTimer = (
+    SessionTimer | RebalanceTimer | ClassicJoinTimer | ClassicSyncTimer | AssignmentTimer | RegexTimer | ClassicTimer
+)
+"""The timers that belong to a group. What they mean depends on its kind when they are due."""
+
+GroupTimer = MemberTimer | LoadedGroupsTimer | OffsetExpiryTimer | OffsetSweepTimer

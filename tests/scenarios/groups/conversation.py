@@ -34,6 +34,7 @@ from msgspec.structs import replace
 from ottla.coordination.outcome import Outcome
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer, JoinAnswer, LeaveAnswer, SyncAnswer
+from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
@@ -64,9 +65,9 @@ _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def run(script: str) -> str:
+def run(script: str, conversation: "Conversation | None" = None) -> str:
     """The script with its outputs replaced by what the coordinator does."""
-    conversation = Conversation()
+    conversation = conversation or Conversation()
     lines: list[str] = []
     for line in script.splitlines():
         if line.startswith("> "):
@@ -103,7 +104,7 @@ class Conversation:
 
     def do_config(self, *settings: str) -> None:
         """Start over with other settings."""
-        values = {name: int(value) for name, value in (setting.split("=") for setting in settings)}
+        values: dict[str, Any] = {name: int(value) for name, value in (setting.split("=") for setting in settings)}
         self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **values})
         self.do_restart()
 
@@ -121,7 +122,7 @@ class Conversation:
     def do_load(self) -> None:
         """Load the shard from its log."""
         self.is_loading = False
-        self.shard = GroupShard(self.config, self.deleted_topics)
+        self.shard = self.empty_shard()
         for key, value in self.log:
             record = self.shard.decode(key, value)
             assert record is not None
@@ -242,6 +243,7 @@ class Conversation:
         if group is None:
             self.out.append("  no group")
             return
+        assert isinstance(group, ClassicGroup)
         members = " ".join(
             f"{member.member_id}{'*' if member.member_id == group.leader_id else ''}" for member in group.members
         )
@@ -253,8 +255,20 @@ class Conversation:
         """Let time pass."""
         self.timer.advance(_ms(duration))
 
+    def empty_shard(self) -> GroupShard:
+        """A shard that has loaded nothing yet."""
+        return GroupShard(self.config, self.deleted_topics)
+
+    def record_text(self, record: Record) -> str:
+        """A record in a line."""
+        return _record_text(record)
+
+    def answer_text(self, answer: Any) -> str:
+        """An answer in a line."""
+        return _answer_text(answer)
+
     def _new_shard(self) -> GroupShard:
-        shard = GroupShard(self.config, self.deleted_topics)
+        shard = self.empty_shard()
         self.is_loading = False
         shard.handle_loaded(0)
         return shard
@@ -272,13 +286,13 @@ class Conversation:
         self._carry_out(self.shard.handle_timer(self._now(), key))
 
     def _waiter(self, who: str) -> Callable[[Any], None]:
-        return lambda answer: self.out.append(f"{self._when()}{who} <- {_answer_text(answer)}")
+        return lambda answer: self.out.append(f"{self._when()}{who} <- {self.answer_text(answer)}")
 
     def _carry_out(self, outcome: Outcome) -> None:
         for record in outcome.records:
             self.log.append(self.shard.encode(record))
             self.shard.replay(record)
-            self.out.append(f"{self._when()}log: {_record_text(record)}")
+            self.out.append(f"{self._when()}log: {self.record_text(record)}")
         self.timers.apply(outcome.timers)
         for waiter, answer in outcome.answers:
             waiter(answer)

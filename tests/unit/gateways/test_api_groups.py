@@ -10,6 +10,7 @@ from ottla.gateways.kafka.api_11_join_group import API as JOIN_GROUP
 from ottla.gateways.kafka.api_12_heartbeat import API as HEARTBEAT
 from ottla.gateways.kafka.api_13_leave_group import API as LEAVE_GROUP
 from ottla.gateways.kafka.api_14_sync_group import API as SYNC_GROUP
+from ottla.groups.classic_group import ClassicGroup
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -100,12 +101,14 @@ async def test_the_member_id_of_a_static_member_shows_its_instance(door: GroupDo
 async def test_without_a_rebalance_time_out_the_session_counts(door: GroupDoor):
     await become_member(door, 0)
     (group,) = next(iter(door.coordinator._runtime.active_shards())).groups()
+    assert isinstance(group, ClassicGroup)
     assert [member.rebalance_timeout_ms for member in group.members] == [10_000]
 
 
 async def test_the_place_a_member_came_from_is_written_as_kafka_writes_it(door: GroupDoor):
     await become_member(door)
     (group,) = next(iter(door.coordinator._runtime.active_shards())).groups()
+    assert isinstance(group, ClassicGroup)
     assert [(member.client_id, member.client_host) for member in group.members] == [("client", "/10.0.0.1")]
 
 

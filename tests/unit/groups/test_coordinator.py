@@ -45,7 +45,7 @@ OFFSETS = 3 * SLICE_ITEMS_MAX + 7
 class Harness:
     """A coordinator of an offsets topic with one partition."""
 
-    def __init__(self, **config: int) -> None:
+    def __init__(self, **config: Any) -> None:
         self.config = GroupConfig(**{"offsets_topic_partitions": 1, "initial_rebalance_delay_ms": 0, **config})
         self.environment, self.turn = environment()
         self.image = image_of(topic_record("flights", 1))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ottla.groups.group_config import GroupConfig
@@ -36,6 +38,6 @@ def test_settings_keep_kafkas_names_and_units():
         {"initial_rebalance_delay_ms": -1},
     ],
 )
-def test_values_that_make_no_sense_are_refused(values: dict[str, int]):
+def test_values_that_make_no_sense_are_refused(values: dict[str, Any]):
     with pytest.raises(ValueError, match=r"must be|is negative"):
         GroupConfig(**values)

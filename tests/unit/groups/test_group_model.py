@@ -320,7 +320,9 @@ class GroupMachine(RuleBasedStateMachine):
         return None
 
     def _group(self) -> ClassicGroup | None:
-        return next(iter(self.shard.groups()), None)
+        group = next(iter(self.shard.groups()), None)
+        assert group is None or isinstance(group, ClassicGroup)
+        return group
 
     def _on_timer(self, key: object) -> None:
         self._carry_out(self.shard.handle_timer(self._now(), key))

@@ -7,6 +7,7 @@ import pytest
 from ottla.coordination.outcome import Outcome
 from ottla.groups import group_config
 from ottla.groups.answers import CommitAnswer, JoinAnswer, SyncAnswer
+from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
@@ -32,7 +33,7 @@ def orders(*offsets: OffsetToCommit) -> tuple[TopicOffsetsToCommit, ...]:
 class Harness:
     """A shard whose outcomes are applied; timers are set by hand."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0, **settings), DeletedTopics(TOPICS))
         self.outcomes: list[Outcome] = []
         self.apply(self.shard.handle_loaded(0))
@@ -241,6 +242,7 @@ def test_the_last_record_of_a_group_counts_when_it_is_loaded():
     second = GroupSnapshot("consumer", 2, "range", "b", 0, (member("b"),))
     shard = loading(GroupRecord("g", first), GroupRecord("g", second))
     (group,) = shard.groups()
+    assert isinstance(group, ClassicGroup)
     assert (group.generation_id, group.leader_id, group.state) == (2, "b", GroupState.STABLE)
     assert [each.member_id for each in group.members] == ["b"]
 
@@ -283,5 +285,6 @@ def test_a_deleted_group_and_a_deleted_offset_stay_deleted_when_loaded():
 def test_a_group_of_offsets_alone_is_loaded_as_a_group_without_a_protocol():
     shard = loading(OffsetRecord("g", PARTITION, CommittedOffset(1, -1, "", 77)))
     (group,) = shard.groups()
+    assert isinstance(group, ClassicGroup)
     assert group.state is GroupState.EMPTY
     assert group.protocol_type is None

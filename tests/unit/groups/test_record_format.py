@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.record_format import decode, encode
-from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
+from ottla.groups.group import GroupType
+from ottla.groups.record_format import decode, encode, kind_of
+from ottla.groups.records import (
+    CommittedOffset,
+    GroupRecord,
+    GroupSnapshot,
+    KeyedRecord,
+    MemberSnapshot,
+    OffsetRecord,
+)
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.coordinator_records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 
 TOPIC_ID = UUID("12345678-1234-5678-1234-567812345678")
 PARTITION = TopicPartition("flights", 3)
@@ -117,7 +126,7 @@ def test_members_of_brokers_before_0_10_1_have_one_time_out_for_both():
     assert record.snapshot.state_since_ms == -1
 
 
-@pytest.mark.parametrize("kind", [3, 8, 17, 99])
+@pytest.mark.parametrize("kind", [10, 17, 99])
 def test_records_of_other_group_protocols_are_not_known(kind: int):
     assert decode(struct.pack(">h", kind) + string("g"), b"\0\0") is None
 
@@ -164,3 +173,22 @@ snapshots = st.builds(
 def test_a_group_is_read_as_it_was_written(group_id: str, snapshot: GroupSnapshot):
     record = GroupRecord(group_id, snapshot)
     assert decode(*encode(record)) == record
+
+
+def test_a_part_of_a_consumer_group_is_written_as_kafka_writes_it():
+    key = ConsumerGroupMetadataKey(group_id="g")
+    record = KeyedRecord(key, ConsumerGroupMetadataValue(epoch=3, metadata_hash=5))
+    assert encode(record) == (
+        struct.pack(">h", 3) + string("g"),
+        struct.pack(">hi", 0, 3) + b"\x01\x00\x08" + struct.pack(">q", 5),
+    )
+    assert decode(*encode(record)) == record
+    assert decode(*encode(KeyedRecord(key, None))) == KeyedRecord(key, None)
+
+
+@pytest.mark.parametrize("kind", [3, 4, 5, 6, 7, 8, 16])
+def test_each_part_of_a_consumer_group_is_known_by_its_type(kind: int):
+    key = struct.pack(">h", kind) + string("g") + (string("m") if kind in (5, 7, 8, 16) else b"")
+    record = decode(key, None)
+    assert isinstance(record, KeyedRecord)
+    assert (record.key.RECORD_TYPE, kind_of(record)) == (kind, GroupType.CONSUMER)

@@ -92,7 +92,9 @@ def _fetch_of_many(
             )
         put(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=offsets.error))
 
-    ctx.broker.committed_offsets.fetch(ctx.principal, group.group_id, asked, on_offsets)
+    ctx.broker.committed_offsets.fetch(
+        ctx.principal, group.group_id, asked, on_offsets, group.member_id, group.member_epoch
+    )
 
 
 def _topic(topic: TopicOffsets, *, by_id: bool) -> OffsetFetchResponseTopics:

@@ -44,7 +44,7 @@ def _on_answer(
         error, message = answer.error, None
         if error is ErrorCode.GROUP_ID_NOT_FOUND:
             if ctx.api_version >= NOT_FOUND_VERSION:
-                message = f"Group {group_id} not found."
+                message = answer.message
             else:
                 error = ErrorCode.NONE
         put(

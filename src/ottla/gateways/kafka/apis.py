@@ -52,6 +52,8 @@ APIS: Final = ApiTable(
         Row(ApiKey.DESCRIBE_CLUSTER, 0, 2, "api_60_describe_cluster"),
         Row(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "api_61_describe_producers"),
         Row(ApiKey.UNREGISTER_BROKER, 0, 0, "api_64_unregister_broker"),
+        Row(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "api_68_consumer_group_heartbeat"),
+        Row(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "api_69_consumer_group_describe"),
         Row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api_74_list_config_resources"),
         Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "api_75_describe_topic_partitions"),
     )

@@ -1,0 +1,49 @@
+"""The groups of one kind in a shard, for the kinds whose state changes by replay alone."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from ottla.groups.group import Group, GroupType
+from ottla.groups.group_config import GroupConfig
+from ottla.groups.records import KeyedRecord
+from ottla.groups.step import MemberTimer, Step
+from ottla.metadata.image.image import MetadataImage
+
+
+class GroupContext(Struct, frozen=True):
+    """What the kinds of one shard share: its groups by name, the settings, and the metadata as it is now."""
+
+    groups: dict[str, Group]
+    config: GroupConfig
+    image: Callable[[], MetadataImage]
+
+
+class GroupKind(Protocol):
+    """What a shard asks of a kind. Its request handlers (heartbeat, describe) are the kind's own.
+
+    `handle_*` methods decide with what they read and write records into the step; only `replay` changes a group. So a
+    step that is refused half-way leaves nothing behind when its outcome is thrown away.
+    """
+
+    def replay(self, record: KeyedRecord) -> None:
+        """Apply a record of this kind; it makes the group that it belongs to, unless it is a tombstone."""
+        ...
+
+    def begin_sessions(self, step: Step, group: Group) -> int:
+        """The group was loaded: every member has a whole session to be heard of. Returns how many members it has."""
+        ...
+
+    def handle_timer(self, step: Step, group: Group, key: MemberTimer) -> None:
+        """A timer of a group of this kind is due; the group may have been another when it was set."""
+        ...
+
+
+def new_kind(group_type: GroupType, context: GroupContext) -> GroupKind:
+    """The part of a shard for the groups of a kind; a broker without such groups never reads its files."""
+    if group_type is GroupType.CONSUMER:
+        from ottla.groups.consumer.consumer_groups import ConsumerGroups
+
+        return ConsumerGroups(context)
+    raise AssertionError(f"groups of the kind {group_type.value} have no kind")

@@ -1,0 +1,14 @@
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.consumer_groups.conversation import ConsumerConversation
+from tests.scenarios.groups.conversation import run
+
+CONVERSATIONS = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
+def test_the_conversation_goes_as_written_down(path: Path):
+    script = path.read_text()
+    assert run(script, ConsumerConversation()) == script
