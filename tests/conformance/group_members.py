@@ -40,21 +40,20 @@ def fill(broker: BrokerProcess, topic: str, count: int, first: int = 0) -> set[b
 
 
 class ConfluentMember:
-    """librdkafka's consumer."""
+    """librdkafka's consumer. A setting of None is not made at all."""
 
     def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": "range",
-                "enable.auto.commit": False,
-                "heartbeat.interval.ms": 300,
-                "session.timeout.ms": 6000,
-                **config,
-            }
-        )
+        settings = {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": "range",
+            "enable.auto.commit": False,
+            "heartbeat.interval.ms": 300,
+            "session.timeout.ms": 6000,
+            **config,
+        }
+        self.consumer = Consumer({name: value for name, value in settings.items() if value is not None})
         self.rebalances = 0
         self.consumer.subscribe([topic], on_assign=self._on_assign)
 

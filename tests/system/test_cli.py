@@ -531,17 +531,33 @@ def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(c
     assert committed_by(cli, group, filled) == [OFFSET_INVALID, 0]
 
 
-def test_a_group_with_members_is_neither_moved_nor_deleted(cli: Cli, filled: str) -> None:
+def test_a_running_group_is_moved_and_goes_on_from_there(cli: Cli, filled: str) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    member = cli.start("consume", filled, "--group", group, stdout=subprocess.PIPE)
+    try:
+        assert member.stdout is not None
+        first = sorted(member.stdout.readline() for _ in range(20))
+        wait_until(lambda: group_members(cli, group) == [2])
+        done = cli.run("group", "reset", group, filled, "--to-earliest", "--json")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.decode().startswith("1 member is moved along")
+        assert sorted(member.stdout.readline() for _ in range(20)) == first
+        assert member.poll() is None
+    finally:
+        member.send_signal(signal.SIGINT)
+        assert member.wait(DEADLINE_S) == 130
+
+
+def test_a_group_with_members_is_not_deleted(cli: Cli, filled: str) -> None:
     group, idle = f"g-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
     cli.ok("group", "reset", idle, filled, "--to-latest")
     member = cli.start("consume", filled, "--group", group, stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: group_members(cli, group) == [2])
         stop_them = f"it has members; stop them first, `ottla group describe {group}` shows them\n"
-        for flags in ((), ("--dry-run",)):
-            done = cli.run("group", "reset", group, filled, "--to-earliest", *flags)
-            assert (done.returncode, done.stdout) == (1, b"")
-            assert done.stderr.decode() == f"ottla: group '{group}' was not moved: {stop_them}"
+        done = cli.run("group", "reset", group, filled, "--to-earliest", "--dry-run", "--json")
+        assert (done.returncode, [each["new_offset"] for each in json.loads(done.stdout)]) == (0, [0, 0])
+        assert group_members(cli, group) == [2], "a dry run sends nobody away"
         done = cli.run("group", "delete", group, idle)
         assert (done.returncode, done.stdout.decode()) == (1, f"deleted group {idle}\n")
         assert done.stderr.decode() == f"ottla: group '{group}' was not deleted: {stop_them}"

@@ -86,7 +86,7 @@ def _show(described: "GroupDescription") -> None:
     members = f"{len(described.members)} member{'s' * (len(described.members) != 1)}"
     assignor = f"  assignor {described.assignor}" if described.assignor else ""
     click.echo(
-        f"group {described.group_id}  {described.state}  {members}{assignor}"
+        f"group {described.group_id}  {described.group_type}  {described.state}  {members}{assignor}"
         f"  coordinator {described.coordinator}  lag {described.total_lag}"
     )
     columns = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST"]
@@ -110,6 +110,7 @@ def _document(described: "GroupDescription") -> dict[str, Any]:
     return {
         "group": described.group_id,
         "state": described.state,
+        "type": described.group_type,
         "protocol_type": described.protocol_type,
         "assignor": described.assignor,
         "coordinator": described.coordinator,
@@ -120,6 +121,8 @@ def _document(described: "GroupDescription") -> dict[str, Any]:
                 "group_instance_id": member.group_instance_id,
                 "client_id": member.client_id,
                 "host": member.host,
+                "protocol": member.protocol,
+                "epoch": member.epoch if member.epoch >= 0 else None,
                 "partitions": [list(each) for each in member.assignment],
             }
             for member in described.members

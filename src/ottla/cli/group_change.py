@@ -142,7 +142,10 @@ def reset(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a consumer group to other offsets, while it has no members.
+    """Move a consumer group to other offsets, also while it is running.
+
+    Members are not stopped: they lose their place in the group, so that nothing they have read until then is committed
+    any more, join it again by themselves and go on from the new offsets.
 
     An offset that is not in the log is put to the nearer end of it, with a warning. All partitions are decided before
     the first is written. A group that does not exist is made.
@@ -208,13 +211,14 @@ async def _reset(
     from ottla.cli.offset_reset import NoCommittedOffsetError, PartitionNow, ResetTo, new_offset
     from ottla.client.admin import Admin
     from ottla.client.errors import BrokerError
-    from ottla.client.group_admin import DEAD, EMPTY, GroupAdmin
+    from ottla.client.group_admin import GroupAdmin
     from ottla.client.offsets import OffsetAt
     from ottla.model.error_code import ErrorCode
 
     groups, admin = GroupAdmin(cluster), Admin(cluster)
-    if await groups.state(group_id) not in {EMPTY, DEAD}:
-        raise _has_members(group_id, "was not moved")
+    if not dry_run and (count := await groups.send_members_away(group_id)):
+        what = "member is" if count == 1 else "members are"
+        click.echo(f"{count} {what} moved along: they join group {group_id} again and go on from there", err=True)
     committed = await groups.committed(group_id)
     if selections is None and not committed:
         raise CommandError(f"group {group_id!r} has committed nothing: name the topics instead of --all-topics")
@@ -242,7 +246,6 @@ async def _reset(
         try:
             await groups.set_offsets(group_id, offsets)
         except BrokerError as error:
-            # Someone joined since the state was asked for.
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                 raise _has_members(group_id, "was not moved") from error
             raise

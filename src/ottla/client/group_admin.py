@@ -1,27 +1,18 @@
 """Consumer groups as an operator sees them: who is in them, what they read, how far behind they are."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import BrokerError, GroupNotFoundError, broker_error
+from ottla.client.group_members import DEAD, GroupMember, group_now, remove_members
 from ottla.client.group_offsets import CommittedOffset, check_group, commit_offsets, committed_offsets
-from ottla.client.group_protocol import decode_assignment
 from ottla.client.offsets import OffsetAt, list_offsets
-from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
-from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -30,9 +21,12 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-DEAD = "Dead"
 EMPTY = "Empty"
+
+MOVES_MAX = 10
+"""How often the members of a group are sent away while it is moved: some come back between that and the write."""
+
+_SOMEBODY_IS_THERE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION}
 
 
 class GroupListing(NamedTuple):
@@ -42,16 +36,6 @@ class GroupListing(NamedTuple):
     protocol_type: str
     state: str
     group_type: str
-
-
-class GroupMember(Struct, frozen=True):
-    """A member, and the partitions it was given; empty when its protocol is not the consumers'."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
 
 
 class PartitionLag(Struct, frozen=True):
@@ -74,6 +58,7 @@ class GroupDescription(Struct, frozen=True):
 
     group_id: str
     state: str
+    group_type: str
     protocol_type: str
     assignor: str
     coordinator: int
@@ -115,16 +100,17 @@ class GroupAdmin:
     async def describe_group(self, group_id: str) -> GroupDescription:
         """A group, its members and its lag. Raises GroupNotFoundError when it has neither members nor offsets."""
         deadline = self._cluster.deadline()
-        group = await self._described(group_id, deadline)
-        members = tuple(_member(member, group.protocol_type) for member in group.members)
+        group = await group_now(self._cluster, group_id, deadline)
+        members = group.members
         committed = await committed_offsets(self._cluster, group_id, None, deadline)
-        if not members and not committed and (group.error_code or group.group_state == DEAD):
+        if not members and not committed and group.state == DEAD:
             raise GroupNotFoundError(group_id)
         return GroupDescription(
             group_id=group_id,
-            state=group.group_state,
+            state=group.state,
+            group_type=group.group_type,
             protocol_type=group.protocol_type,
-            assignor=group.protocol_data,
+            assignor=group.assignor,
             coordinator=await self._cluster.coordinator(group_id),
             members=members,
             partitions=await self._lags(members, committed),
@@ -132,8 +118,7 @@ class GroupAdmin:
 
     async def state(self, group_id: str) -> str:
         """The state of a group: `Stable`, `Empty` and so on, `Dead` when the coordinator does not know it."""
-        group = await self._described(group_id, self._cluster.deadline())
-        return DEAD if group.error_code else group.group_state
+        return (await group_now(self._cluster, group_id, self._cluster.deadline())).state
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members and its offsets. Raises GroupNotFoundError and BrokerError."""
@@ -185,22 +170,28 @@ class GroupAdmin:
         return outcomes
 
     async def set_offsets(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
-        """Move a group that has no members to these offsets. Raises BrokerError."""
+        """Move a group to these offsets; its members go on from there.
+
+        Members are sent away first, so that nothing they commit can take it back, and come again by themselves. Raises
+        BrokerError, UNKNOWN_MEMBER_ID when members came back faster than the offsets could be written, each time.
+        """
         commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
-        await commit_offsets(self._cluster, group_id, commits, self._cluster.deadline())
+        for attempt in range(MOVES_MAX):
+            await self.send_members_away(group_id)
+            try:
+                await commit_offsets(self._cluster, group_id, commits, self._cluster.deadline())
+            except BrokerError as error:
+                if error.code not in _SOMEBODY_IS_THERE or attempt == MOVES_MAX - 1:
+                    raise
+            else:
+                return
 
-    async def _described(self, group_id: str, deadline: Deadline) -> DescribedGroup:
-        """What the coordinator says of a group; one that it does not know comes with GROUP_ID_NOT_FOUND or as Dead."""
-        request = DescribeGroupsRequest(groups=(group_id,))
-
-        async def attempt() -> DescribedGroup:
-            [group] = (await self._cluster.ask_coordinator(group_id, request, DescribeGroupsResponse)).groups
-            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                what = f"describing group {group_id!r}"
-                check_group(self._cluster, group_id, group.error_code, what, group.error_message)
-            return group
-
-        return await self._cluster.retrying(attempt, deadline)
+    async def send_members_away(self, group_id: str) -> int:
+        """Take all members out of a group; they hear of it and join again. Returns how many there were."""
+        deadline = self._cluster.deadline()
+        members = (await group_now(self._cluster, group_id, deadline)).members
+        await remove_members(self._cluster, group_id, members, deadline)
+        return len(members)
 
     async def _lags(
         self, members: tuple[GroupMember, ...], committed: dict[TopicPartition, CommittedOffset]
@@ -219,21 +210,6 @@ class GroupAdmin:
         there = [each for each in partitions if each.topic in topics and topics[each.topic].partition(each.partition)]
         listed = await list_offsets(self._cluster, dict.fromkeys(there, OffsetAt.LATEST), self._cluster.deadline())
         return {topic_partition: each.offset for topic_partition, each in listed.items()}
-
-
-def _member(member: DescribedGroupMember, protocol_type: str) -> GroupMember:
-    assignment: tuple[TopicPartition, ...] = ()
-    if protocol_type == CONSUMER_PROTOCOL_TYPE and member.member_assignment:
-        # Members may put there what they like; what cannot be read is shown as nothing.
-        with suppress(InvalidInputError):
-            assignment = decode_assignment(member.member_assignment)
-    return GroupMember(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        host=member.client_host.removeprefix("/"),
-        assignment=assignment,
-    )
 
 
 def _lag(

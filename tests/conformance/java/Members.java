@@ -10,7 +10,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
  * Three members of a group with one assignor, two of which come late and one of which leaves early; what each has when
- * nothing moves, and what all of them have read. Arguments: bootstrap, topic, group, number of partitions, assignor.
+ * nothing moves, and what all of them have read. Arguments: bootstrap, topic, group, number of partitions, assignor, and
+ * `consumer` when that is one of the broker's (KIP-848).
  */
 public final class Members {
     private static final int ROUND = 60;
@@ -61,14 +62,21 @@ public final class Members {
     }
 
     private void join() {
-        members.add(new Member(
-                Clients.consumer(
-                        args[0],
-                        "group.id", args[2],
-                        "partition.assignment.strategy", args[4],
-                        "max.poll.records", 20,
-                        "heartbeat.interval.ms", 200),
-                args[1]));
+        members.add(new Member(Clients.consumer(args[0], settings()), args[1]));
+    }
+
+    private Object[] settings() {
+        if (args.length > 5) {
+            return new Object[] {
+                "group.id", args[2], "group.protocol", args[5], "group.remote.assignor", args[4], "max.poll.records", 20
+            };
+        }
+        return new Object[] {
+            "group.id", args[2],
+            "partition.assignment.strategy", args[4],
+            "max.poll.records", 20,
+            "heartbeat.interval.ms", 200
+        };
     }
 
     private void poll() {

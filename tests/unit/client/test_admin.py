@@ -12,6 +12,18 @@ from ottla.client.group_protocol import encode_assignment
 from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+    TopicPartitions,
+)
+from ottla.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.delete_records import (
@@ -39,13 +51,19 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -196,6 +214,9 @@ def group_handlers(broker: ScriptedBroker, group: DescribedGroup, committed: dic
             coordinators=(Coordinator(key=group.group_id, node_id=1, host="h", port=1),)
         ),
         DescribeGroupsRequest: lambda request, version: DescribeGroupsResponse(groups=(group,)),
+        ConsumerGroupDescribeRequest: lambda request, version: ConsumerGroupDescribeResponse(
+            groups=(DescribedConsumerGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND),)
+        ),
         OffsetFetchRequest: lambda request, version: OffsetFetchResponse(groups=(offsets,)),
         ListOffsetsRequest: ends,
     }
@@ -220,6 +241,62 @@ async def test_a_group_is_shown_with_its_lag_and_its_readers(broker, cluster):
     ]
     assert shown == [("t-0", 60, 100, 40, "10.0.0.1"), ("t-1", None, 100, None, "10.0.0.1")]
     assert (described.state, described.assignor, described.total_lag) == ("Stable", "range", 40)
+
+
+def consumer_group(*members: Member) -> ConsumerGroupDescribeResponse:
+    group = DescribedConsumerGroup(
+        group_id="g", group_state="Stable", group_epoch=7, assignor_name="uniform", members=members
+    )
+    return ConsumerGroupDescribeResponse(groups=(group,))
+
+
+CLASSIC = Member(member_id="old", client_id="c", client_host="/10.0.0.1", member_epoch=7, member_type=0)
+MODERN = Member(
+    member_id="new",
+    instance_id="i",
+    client_id="c",
+    client_host="/10.0.0.2",
+    member_epoch=6,
+    assignment=Assignment((TopicPartitions(topic_name="t", partitions=(1, 0)),)),
+    member_type=1,
+)
+NO_CLASSIC_GROUP = DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead")
+
+
+async def test_a_group_of_the_new_protocol_is_shown_too(broker, cluster):
+    group_handlers(broker, NO_CLASSIC_GROUP, {TopicPartition("t", 0): 60})
+    broker.handlers[ConsumerGroupDescribeRequest] = lambda request, version: consumer_group(CLASSIC, MODERN)
+    described = await GroupAdmin(cluster).describe_group("g")
+    assert (described.group_type, described.state, described.assignor) == ("consumer", "Stable", "uniform")
+    shown = [(each.member_id, each.protocol, each.epoch, each.assignment) for each in described.members]
+    both = (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert shown == [("old", "classic", 7, ()), ("new", "consumer", 6, both)]
+    assert [each.member and each.member.host for each in described.partitions] == ["10.0.0.2", "10.0.0.2"]
+
+
+async def test_a_running_group_is_moved_by_sending_its_members_away_first(broker, cluster):
+    group_handlers(broker, NO_CLASSIC_GROUP, {})
+    broker.handlers[ConsumerGroupDescribeRequest] = in_turn(
+        consumer_group(CLASSIC, MODERN), consumer_group(MODERN), consumer_group()
+    )
+    broker.handlers[LeaveGroupRequest] = lambda request, version: LeaveGroupResponse(
+        members=tuple(MemberResponse(each.member_id, error_code=25) for each in request.members)
+    )
+    broker.handlers[ConsumerGroupHeartbeatRequest] = lambda request, version: ConsumerGroupHeartbeatResponse()
+
+    def committed(code: int) -> OffsetCommitResponse:
+        partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+        return OffsetCommitResponse(topics=(OffsetCommitResponseTopic(name="t", partitions=(partition,)),))
+
+    broker.handlers[OffsetCommitRequest] = in_turn(committed(ErrorCode.UNKNOWN_MEMBER_ID), committed(0))
+    await GroupAdmin(cluster).set_offsets("g", {TopicPartition("t", 0): 5})
+    [left] = broker.asked(LeaveGroupRequest)
+    assert [each.member_id for each in left.members] == ["old"]
+    away = [
+        (each.member_id, each.instance_id, each.member_epoch) for each in broker.asked(ConsumerGroupHeartbeatRequest)
+    ]
+    assert away == [("new", "i", -1), ("new", "i", -1)], "it came back once before the offsets were written"
+    assert [each.generation_id_or_member_epoch for each in broker.asked(OffsetCommitRequest)] == [-1, -1]
 
 
 async def test_what_members_put_into_their_assignment_does_no_harm(broker, cluster):

@@ -1,0 +1,180 @@
+"""Consumer groups of the new protocol (KIP-848) with librdkafka, beside classic members and over a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.clients.face import PATIENCE_S, Member
+from tests.conformance.group_members import (
+    PARTITIONS,
+    ConfluentMember,
+    PythonMember,
+    fill,
+    new_group,
+    poll_until,
+    shared_by,
+)
+from tests.conformance.topics import new_topic
+
+CLIENT = "confluent-kafka"
+FEATURE = "consumer protocol (KIP-848)"
+OF_THE_CLASSIC_PROTOCOL = ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms")
+
+
+class ConsumerMember(ConfluentMember):
+    """librdkafka's consumer in the new protocol."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: object) -> None:
+        super().__init__(
+            broker, group, topic, **{"group.protocol": "consumer", **dict.fromkeys(OF_THE_CLASSIC_PROTOCOL), **config}
+        )
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that asks for heartbeats often."""
+    settings = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.min.session.timeout.ms": "2000",
+        "group.consumer.session.timeout.ms": "6000",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    with BrokerProcess(tmp_path_factory.mktemp("consumer-groups") / "data", settings) as process:
+        yield process
+
+
+def group_type(broker: BrokerProcess, group: str) -> str:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for listing in admin.list_consumer_groups().result(PATIENCE_S).valid:
+        if listing.group_id == group:
+            return listing.type.name
+    return "none"
+
+
+@pytest.mark.proves(client=CLIENT, feature=FEATURE)
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_members_share_a_topic_and_each_record_is_read_once(broker: BrokerProcess, assignor: str) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    config: dict[str, object] = {"group.remote.assignor": assignor}
+    members: list[Member] = [ConsumerMember(broker, group, topic, **config) for _ in range(2)]
+    got: list[bytes] = []
+    poll_until(members, shared_by(members), got)
+    values = fill(broker, topic, 200)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    assert group_type(broker, group) == "CONSUMER"
+    for member in members:
+        member.commit("a note")
+    members.pop().close()
+    poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
+    values |= fill(broker, topic, 100, first=200)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    members[0].close()
+
+
+@pytest.mark.proves(client=CLIENT, feature=FEATURE)
+def test_a_subscription_by_expression_gets_topics_that_come_later(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    member = ConsumerMember(broker, group, f"^{topic}.*")
+    got: list[bytes] = []
+    poll_until([member], lambda: len(member.consumer.assignment()) == PARTITIONS, got)
+    later = new_topic(broker, PARTITIONS, name=f"{topic}-later")
+    poll_until([member], lambda: {each.topic for each in member.consumer.assignment()} == {topic, later}, got)
+    values = fill(broker, later, 50)
+    poll_until([member], lambda: set(got) >= values, got)
+    member.close()
+
+
+@pytest.mark.proves(client=CLIENT, feature=FEATURE)
+def test_a_static_member_comes_back_to_what_it_had(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    one = ConsumerMember(broker, group, topic, **{"group.instance.id": "one"})
+    two = ConsumerMember(broker, group, topic, **{"group.instance.id": "two"})
+    poll_until([one, two], shared_by([one, two]), [])
+    share, rebalances = two.assignment(), one.rebalances
+    two.close()
+    two = ConsumerMember(broker, group, topic, **{"group.instance.id": "two"})
+    poll_until([one, two], lambda: two.assignment() == share, [])
+    assert one.rebalances == rebalances
+    two.close()
+    one.close()
+
+
+@pytest.mark.proves(client=CLIENT, feature="online migration (KIP-848)")
+def test_a_running_classic_group_moves_to_the_new_protocol_and_back(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    classic: list[Member] = [ConfluentMember(broker, group, topic), PythonMember(broker, group, topic)]
+    got: list[bytes] = []
+    poll_until(classic, shared_by(classic), got)
+    values = fill(broker, topic, 100)
+    poll_until(classic, lambda: set(got) >= values, got)
+    assert group_type(broker, group) == "CLASSIC"
+    for member in classic:
+        member.commit()
+
+    modern = ConsumerMember(broker, group, topic)
+    everybody = [*classic, modern]
+    poll_until(everybody, shared_by(everybody), got)
+    assert group_type(broker, group) == "CONSUMER"
+    values |= fill(broker, topic, 100, first=100)
+    poll_until(everybody, lambda: set(got) >= values, got)
+    for member in everybody:
+        member.commit()
+
+    modern.close()
+    poll_until(classic, shared_by(classic), got)
+    assert group_type(broker, group) == "CLASSIC"
+    values |= fill(broker, topic, 100, first=200)
+    poll_until(classic, lambda: set(got) >= values, got)
+    for member in classic:
+        member.close()
+
+
+@pytest.mark.proves(client=CLIENT, feature=FEATURE)
+def test_a_group_goes_on_after_a_crash_of_the_broker_under_a_rebalance(tmp_path: Path) -> None:
+    settings = {
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        topic, group = new_topic(broker, PARTITIONS), new_group()
+        members = [ConsumerMember(broker, group, topic)]
+        got: list[bytes] = []
+        poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
+        members.append(ConsumerMember(broker, group, topic))
+        members[1].consumer.poll(0.3)
+        broker.kill()
+        broker.start()
+        poll_until(members, shared_by(members), got)
+        values = fill(broker, topic, 100)
+        poll_until(members, lambda: set(got) >= values, got)
+        for member in members:
+            member.close()
+
+
+@pytest.mark.proves(client=CLIENT, feature=FEATURE)
+def test_offsets_of_a_group_with_members_are_theirs_alone(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    member = ConsumerMember(broker, group, topic)
+    poll_until([member], lambda: bool(member.assignment()), [])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    altered = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])])
+    with pytest.raises(KafkaException):
+        altered[group].result(PATIENCE_S)
+    with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+        admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+    [described] = admin.describe_consumer_groups([group]).values()
+    assert [each.client_id for each in described.result(PATIENCE_S).members] == ["rdkafka"]
+    member.close()
+    assert admin.delete_consumer_groups([group])[group].result(PATIENCE_S) is None
