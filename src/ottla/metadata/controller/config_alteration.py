@@ -32,6 +32,7 @@ from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
 from ottla.settings.definition import Complaints, InvalidSettingError, SettingDefinition, UpdateMode, shortened
+from ottla.settings.foreign_settings import ignored_reason, refused_reason
 from ottla.settings.group_settings import require_valid_group_settings
 from ottla.settings.group_table import GROUP_SETTINGS
 from ottla.settings.listeners import require_listeners_of_the_start
@@ -152,8 +153,12 @@ def _broker_changes(
     def new_value(alteration: Alteration) -> str | None:
         definition = BROKER_SETTINGS.get(alteration.name)
         if definition is None:
-            if alteration.operation == AlterOperation.DELETE and alteration.name in own:
-                return None  # a release that knew it set it
+            if alteration.operation == AlterOperation.DELETE and (
+                alteration.name in own or _is_kafkas(alteration.name)
+            ):
+                return (
+                    None  # a release that knew it set it, or it was never set: Kafka's tools clear what they may find
+                )
             raise InvalidSettingError(unknown_broker_setting(alteration.name))
         if definition.update_mode == UpdateMode.PER_BROKER and request.resource == ALL_BROKERS:
             raise InvalidSettingError(f"{definition.name} is not the same for all brokers: set it on one by its number")
@@ -177,6 +182,11 @@ def _broker_changes(
         dynamic = {name: value for name, value in {**for_all, **each}.items() if name in BROKER_SETTINGS}
         BrokerSettings({**broker_settings, **dynamic})
     return changes
+
+
+def _is_kafkas(name: str) -> bool:
+    """Whether it is a setting of a Kafka broker that cannot be set here."""
+    return refused_reason(name) is not None or ignored_reason(name, "") is not None
 
 
 def _of_each_broker(image: MetadataImage) -> list[Mapping[str, str]]:
