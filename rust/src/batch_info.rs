@@ -1,17 +1,28 @@
 //! What Python sees of runs of record batches.
 
 use crate::batch_header::{
-    BatchHeader, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL,
+    BatchHeader, CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES, LOG_APPEND_TIME, LOG_OVERHEAD,
+    TRANSACTIONAL, array,
 };
 use crate::batch_run::{self, Assignment, Producer, ProducerRules, assign, validate, walk};
 use crate::buffer::{ByteView, ByteViewMut, DETACH_BYTES, on_bytes};
+use crate::record::Records;
 use pyo3::prelude::*;
+
+const ABORT: i16 = 0;
+const COMMIT: i16 = 1;
+const MARKER_KEY_BYTES: usize = 4;
+const MARKER_VALUE_BYTES: usize = 6;
+
+/// Type and coordinator epoch of an end transaction marker.
+type Marker = (i16, i32);
 
 /// The header of one batch, where it lies and what follows from it.
 #[pyclass(frozen, module = "ottla.native")]
 pub struct BatchInfo {
     position: usize,
     header: BatchHeader,
+    marker: Option<Marker>,
 }
 
 impl BatchInfo {
@@ -20,6 +31,7 @@ impl BatchInfo {
         BatchInfo {
             position: 0,
             header,
+            marker: None,
         }
     }
 }
@@ -117,6 +129,11 @@ impl BatchInfo {
     }
 
     #[getter]
+    fn marker(&self) -> Option<Marker> {
+        self.marker
+    }
+
+    #[getter]
     fn log_append_time(&self) -> bool {
         self.header.has(LOG_APPEND_TIME)
     }
@@ -143,10 +160,36 @@ impl BatchInfo {
     }
 }
 
-fn infos(found: Vec<(usize, BatchHeader)>) -> Vec<BatchInfo> {
+/// What the end of a transaction says, in the only record of a control batch; none in others, or when it was emptied.
+fn marker_of(header: &BatchHeader, payload: &[u8]) -> Option<Marker> {
+    if header.attributes & CODEC_MASK != 0 {
+        return None;
+    }
+    let record = Records::new(header, payload).next()?.ok()?;
+    let (key, value) = (record.key?, record.value?);
+    if key.len() < MARKER_KEY_BYTES || value.len() < MARKER_VALUE_BYTES {
+        return None;
+    }
+    let kind = i16::from_be_bytes(array(key, 2));
+    (kind == ABORT || kind == COMMIT).then(|| (kind, i32::from_be_bytes(array(value, 2))))
+}
+
+fn infos(found: Vec<(usize, BatchHeader)>, data: &[u8]) -> Vec<BatchInfo> {
     found
         .into_iter()
-        .map(|(position, header)| BatchInfo { position, header })
+        .map(|(position, header)| {
+            let marker = if header.has(CONTROL) {
+                let end = position + LOG_OVERHEAD + header.batch_length as usize;
+                marker_of(&header, &data[position + HEADER_BYTES..end])
+            } else {
+                None
+            };
+            BatchInfo {
+                position,
+                header,
+                marker,
+            }
+        })
         .collect()
 }
 
@@ -162,9 +205,8 @@ fn validate_batches(
         max_batch_bytes,
         allow_control,
     };
-    Ok(infos(on_bytes(py, data.as_slice(), |bytes| {
-        validate(bytes, rules)
-    })?))
+    let found = on_bytes(py, data.as_slice(), |bytes| validate(bytes, rules))?;
+    Ok(infos(found, data.as_slice()))
 }
 
 /// Batches, bytes consumed, why it stopped.
@@ -182,7 +224,11 @@ fn walk_batches<'py>(
         .stopped_by
         .map(|error| error.to_exception(py))
         .transpose()?;
-    Ok((infos(walked.batches), walked.consumed, stopped_by))
+    Ok((
+        infos(walked.batches, data.as_slice()),
+        walked.consumed,
+        stopped_by,
+    ))
 }
 
 #[pyfunction]

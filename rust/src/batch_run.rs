@@ -16,7 +16,7 @@ use crate::record::{Records, glance};
 pub struct ProducerRules {
     /// The largest batch, in bytes; 0 is no limit.
     pub max_batch_bytes: usize,
-    /// Whether control batches may come: from coordinators, never from clients.
+    /// Whether a coordinator wrote them: control batches may come, and batches of producers without sequence numbers.
     pub allow_control: bool,
 }
 
@@ -42,7 +42,8 @@ pub fn check_header(batch: &Batch<'_>, rules: ProducerRules) -> Result<Codec, Ba
             format!("{count} records do not go with the last offset delta {delta}"),
         );
     }
-    if header.producer_id >= 0 && header.base_sequence < 0 && !header.has(CONTROL) {
+    let needs_sequence = header.producer_id >= 0 && !header.has(CONTROL) && !rules.allow_control;
+    if needs_sequence && header.base_sequence < 0 {
         return batch.error(
             Fault::InvalidRecord,
             format!(

@@ -32,6 +32,7 @@ mod record;
 mod records;
 mod topic_pattern;
 mod topic_rules;
+mod transaction_index;
 mod varint;
 
 /// The native module, `ottla.native._kernel`.
@@ -47,6 +48,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     compaction::register(module)?;
     arrow_records::register(module)?;
     message::register(module)?;
+    transaction_index::register(module)?;
     log_io::register(module)?;
     Ok(())
 }

@@ -21,6 +21,7 @@ __all__ = [
     "RequestHeaderDecoder",
     "TopicPattern",
     "TopicRules",
+    "aborted_between",
     "assign_offsets",
     "assign_producer",
     "build_batch",
@@ -96,6 +97,11 @@ class BatchInfo:
     @property
     def is_control(self) -> bool: ...
     @property
+    def marker(self) -> tuple[int, int] | None:
+        """Of a control batch that ends a transaction the type, 0 ABORT or 1 COMMIT, and the coordinator's epoch; None
+        of others, and when compaction left only the header.
+        """
+    @property
     def log_append_time(self) -> bool: ...
     @property
     def has_delete_horizon(self) -> bool: ...
@@ -105,7 +111,8 @@ def validate_batches(data: Buffer, *, max_batch_bytes: int = 0, allow_control: b
 
     Checked per batch: lengths, magic 2, size (when `max_batch_bytes` is not 0), CRC, codec, at least one record and
     as many as the last offset delta says, a sequence number when there is a producer id, no control batch (unless
-    allowed). Records are not looked at. Raises at the first bad batch. Base offsets may be anything.
+    allowed, as are then batches of producers without a sequence number). Records are not looked at. Raises at the first
+    bad batch. Base offsets may be anything.
     """
 
 @final
@@ -361,6 +368,13 @@ def encode_arrow(
     partition keep their order. A batch is closed before it exceeds `max_batch_bytes` uncompressed; a larger record
     has a batch of its own. Batches are as from a producer without idempotence, see `assign_producer`. Raises
     TypeError for columns, ValueError for cells.
+    """
+
+# Transaction indexes.
+
+def aborted_between(index: Buffer, start_offset: int, end_offset: int, /) -> tuple[list[tuple[int, int]], bool]:
+    """The aborted transactions in the bytes of a transaction index that have records from `start_offset` up to
+    `end_offset`, each (producer id, first offset), and whether none in later indexes can have any.
     """
 
 # The log I/O thread.

@@ -6,7 +6,7 @@
     cleaner-offset-checkpoint
     orders-0/
         00000000000000000000.log  00000000000000000000.index  00000000000000000000.timeindex
-        00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
+        00000000000000000000.txnindex  00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
     orders-1.5f0cd2b7e0fb4c0f9a3c3d8b8a5d6f10-delete/
 """
 

@@ -5,10 +5,11 @@ from threading import Lock
 from typing import Final, Protocol
 
 from ottla.runtime.disk import Disk
-from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import Readable, SegmentGoneError
 from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
 
 INDEX_BYTES_MAX: Final = 32 << 20
 
@@ -24,6 +25,7 @@ class Indexed(Readable, Protocol):
 
 
 _Key = tuple[Indexed, str]
+_Index = OffsetIndex | TimeIndex | TransactionIndex
 
 
 class IndexCache:
@@ -39,7 +41,7 @@ class IndexCache:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._lock = Lock()
-        self._indexes: OrderedDict[_Key, OffsetIndex | TimeIndex] = OrderedDict()
+        self._indexes: OrderedDict[_Key, _Index] = OrderedDict()
 
     def offset_index(self, segment: Indexed, log_size: int) -> OffsetIndex:
         """The sound part of the offset index of a segment of `log_size` bytes. Raises SegmentGoneError, OSError."""
@@ -69,22 +71,36 @@ class IndexCache:
         assert isinstance(index, TimeIndex)
         return index
 
+    def transaction_index(self, segment: Indexed) -> TransactionIndex:
+        """The transaction index of a segment that has one. Raises SegmentGoneError, OSError."""
+        key = segment, TRANSACTION_INDEX_SUFFIX
+        index = self._find(key)
+        if index is None:
+            index = TransactionIndex(self._disk.read_bytes(segment.path(TRANSACTION_INDEX_SUFFIX)))
+            self._keep(key, index)
+        assert isinstance(index, TransactionIndex)
+        return index
+
+    def has_transaction_index(self, segment: Indexed) -> bool:
+        """Whether the transaction index of a segment can be had without reading its file."""
+        return (segment, TRANSACTION_INDEX_SUFFIX) in self._indexes
+
     def forget(self, segment: Indexed) -> None:
         """Drop the indexes of a segment that is gone."""
         with self._lock:
-            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
                 index = self._indexes.pop((segment, suffix), None)
                 if index is not None:
                     self._bytes -= index.size
 
-    def _find(self, key: _Key) -> OffsetIndex | TimeIndex | None:
+    def _find(self, key: _Key) -> _Index | None:
         with self._lock:
             index = self._indexes.get(key)
             if index is not None:
                 self._indexes.move_to_end(key)
             return index
 
-    def _keep(self, key: _Key, index: OffsetIndex | TimeIndex) -> None:
+    def _keep(self, key: _Key, index: _Index) -> None:
         segment, suffix = key
         with self._lock:
             if segment.is_gone:

@@ -22,7 +22,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, assign_offsets
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.batch_scan import CorruptSegmentError
-from ottla.storage.file_names import PARTITION_METADATA
+from ottla.storage.file_names import PARTITION_METADATA, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.log_io import SYNC, WRITTEN
@@ -38,8 +38,10 @@ from ottla.storage.producer_state import ProducerBatch
 from ottla.storage.retention import count_expired
 from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.timestamp_lookup import FoundTimestamp, LookupRange, find_max_timestamp, find_timestamp
+from ottla.storage.transaction_index import AbortedTransaction
 
 _CLIENT: Final = AppendOrigin.CLIENT
+_COORDINATOR: Final = AppendOrigin.COORDINATOR
 _REPLICATION: Final = AppendOrigin.REPLICATION
 _WRITTEN_AND_SYNC: Final = WRITTEN | SYNC
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
@@ -62,6 +64,7 @@ class Log:
         "_segments",
         "_segments_closing",
         "_syncing_offset",
+        "_unsynced_indexes",
         "config",
         "directory",
         "last_flush_ms",
@@ -113,6 +116,9 @@ class Log:
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
         self._syncing_offset = state.log_end_offset
+        # Recovery may have written the index of the newest segment, and did not wait for the disk.
+        newest = state.segments[-1]
+        self._unsynced_indexes = {newest: state.log_end_offset - 1} if newest.has_aborted else {}
         self.snapshots = ProducerSnapshots(self.directory, self._resources.writer, state.snapshot_offset)
 
     @property
@@ -152,6 +158,7 @@ class Log:
         on_stage: OnStage | None = None,
         sync: bool = True,
         report_written: bool = True,
+        transaction_version: int = 0,
     ) -> LogAppendInfo:
         """Append `records`, which `validate_batches` described as `batches`; writes offsets and epoch into them.
 
@@ -167,7 +174,9 @@ class Log:
         What a coordinator or the leader writes may be larger than a segment, and has one to itself then.
 
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
-        INVALID_PRODUCER_EPOCH; from the leader OFFSET_OUT_OF_RANGE below the log end. What the topic asks of batches
+        INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE; for coordinators the latter two and TRANSACTION_COORDINATOR_FENCED,
+        where `transaction_version` is that of the markers; from the leader OFFSET_OUT_OF_RANGE below the log end. What
+        the topic asks of batches
         (`LogConfig.topic_rules`) was checked before.
         """
         resources = self._resources
@@ -178,6 +187,8 @@ class Log:
             first_time = self.producers.admit(batches)
             if first_time is not None:
                 return self._duplicate(first_time)
+        else:
+            self._admit(origin, batches, transaction_version)
         size = records.nbytes
         if size > config.segment_bytes and origin is _CLIENT:
             raise ApiError(
@@ -206,10 +217,34 @@ class Log:
         token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_free, on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
-        self.producers.remember(batches, first_offset, stamp, now_ms)
+        aborted = self.producers.remember(batches, first_offset, stamp, now_ms)
+        if aborted:
+            self._note_aborted(aborted)
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def _admit(self, origin: AppendOrigin, batches: Sequence[BatchInfo], transaction_version: int) -> None:
+        """What the leader has was checked there."""
+        if origin is _COORDINATOR:
+            self.producers.admit_from_coordinator(batches, transaction_version)
+
+    def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """Enter transactions, whose markers were just appended, in the index."""
+        for each in aborted:
+            if self._appender.append_aborted(each):
+                self._segments.newest_has_aborted()
+            self._unsynced_indexes[self._appender.segment] = each.last_offset
+
+    def unsynced_transaction_indexes(self) -> list[str]:
+        """The transaction indexes that may hold entries that are not on disk."""
+        return [segment.path(TRANSACTION_INDEX_SUFFIX) for segment in self._unsynced_indexes if not segment.is_gone]
+
+    def transaction_indexes_synced(self, offset: int) -> None:
+        """The entries of markers below `offset` are on disk, or gone."""
+        synced = [segment for segment, marker_offset in self._unsynced_indexes.items() if marker_offset < offset]
+        for segment in synced:
+            del self._unsynced_indexes[segment]
 
     def _offsets_of_leader(self, batches: Sequence[BatchInfo]) -> tuple[int, int]:
         first_offset = batches[0].base_offset
@@ -352,6 +387,25 @@ class Log:
         except (OSError, CorruptSegmentError) as error:
             raise self._unreadable(error) from error
 
+    def aborted_in(self, read: LogReadResult, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the aborted transactions whose records may be in what a read from
+        `start_offset` up to `end_offset` gave. Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        try:
+            return self._segments.aborted_in(read, start_offset, end_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def look_up_aborted(self, offset: int) -> LookUp | None:
+        """What `aborted_in` would have to wait for the disk for, to be called in a thread before; None when nothing."""
+        return self._segments.look_up_aborted(offset)
+
+    @property
+    def stable_end_offset(self) -> int:
+        """Below it everything is on disk, and every transaction that has records there is decided and committed."""
+        first_unstable = self.producers.unstable.first_offset
+        return self.flushed_end_offset if first_unstable is None else min(first_unstable, self.flushed_end_offset)
+
     async def offset_for_timestamp(
         self, timestamp: int, end_offset: Callable[[], int] | None = None
     ) -> FoundTimestamp | None:
@@ -469,6 +523,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
+            self.producers.unstable.committed(offset)
             if self.on_range_change is not None:
                 self.on_range_change()
 

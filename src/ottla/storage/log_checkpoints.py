@@ -1,11 +1,13 @@
 """What is remembered of the logs from time to time, and at the end, so that the next start is quick.
 
 A recovery point promises that everything below it is on disk, and can be found without being read again: so before it
-moves, the leader epochs are written, and a snapshot of the producers when much would have to be replayed.
+moves, the leader epochs are written, the transaction indexes synced, and a snapshot of the producers written when much
+would have to be replayed.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from ottla.model.topic_partition import TopicPartition
@@ -106,7 +108,7 @@ class LogCheckpoints:
         async with self._recovery_points_lock:
             known, held = self._recovery_points or {}, self._locks.held
             points: dict[TopicPartition, int] = {}
-            prepared: list[tuple[Log, list[str]]] = []
+            prepared: list[tuple[Log, list[str], list[str]]] = []
             for log in logs():
                 name = log.topic_partition
                 if name in held:
@@ -118,11 +120,14 @@ class LogCheckpoints:
                 obsolete = []
                 if log.snapshots.some_may_be_obsolete:
                     obsolete = log.snapshots.take_obsolete({segment.base_offset for segment in log.segments})
-                if obsolete or log.leader_epochs.is_dirty:
-                    prepared.append((log, obsolete))
+                indexes = log.unsynced_transaction_indexes()
+                if obsolete or indexes or log.leader_epochs.is_dirty:
+                    prepared.append((log, obsolete, indexes))
             # Nobody holds them, so this does not wait; from here on nobody gives their directories to other logs.
-            async with self._locks.hold(log.topic_partition for log, _ in prepared):
+            async with self._locks.hold(log.topic_partition for log, *_ in prepared):
                 await self._resources.in_thread(map_in_threads, self._prepare, prepared)
+            for log, *_ in prepared:
+                log.transaction_indexes_synced(points[log.topic_partition])
             await self._write_points(points)
 
     async def secure(self, log: Log, offset: int, logs: Callable[[], Iterable[Log]]) -> bool:
@@ -141,9 +146,12 @@ class LogCheckpoints:
         await self._resources.in_thread(self._directory.recovery_points.write, points)
         self._recovery_points = points
 
-    def _prepare(self, each: tuple[Log, list[str]]) -> None:
+    def _prepare(self, each: tuple[Log, list[str], list[str]]) -> None:
         """What must be on disk before the recovery point of a log moves, and the snapshots it needs no more."""
-        log, obsolete_snapshots = each
+        log, obsolete_snapshots, indexes = each
+        for path in indexes:
+            with suppress(FileNotFoundError):  # its first entry is not written yet
+                self._resources.disk.sync_file(path)
         if log.leader_epochs.is_dirty:
             write_leader_epochs(self._resources.disk, log)
         for path in obsolete_snapshots:

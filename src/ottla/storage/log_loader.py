@@ -26,11 +26,12 @@ from ottla.storage.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file_name,
     parse_offset_file_name,
 )
 from ottla.storage.leader_epoch_cache import LeaderEpochCache, read_leader_epochs
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log_config import LONG_MAX, LogConfig
 from ottla.storage.log_recovery import CutTail, DamagedSegment, LogRecovery
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_state import LogState
@@ -39,6 +40,7 @@ from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.producer_replay import ProducerReplay
 from ottla.storage.segment_tail import SegmentTail, read_tail
 from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index_loading import TransactionIndexLoading
 
 _INDEX_SUFFIXES: Final = tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX)
 
@@ -78,6 +80,7 @@ class LogLoader:
         "_epochs",
         "_now_ms",
         "_rng",
+        "_saw_markers",
         "_sizes",
         "_unsynced",
         "_writer",
@@ -108,6 +111,7 @@ class LogLoader:
         self._rng = rng
         self._sizes: dict[str, int] = {}
         self._epochs = LeaderEpochCache()
+        self._saw_markers = False
 
     def bytes_to_check(self, checkpoints: Checkpoints) -> int:
         """At most so much of the log `load`, which comes next, will check: nothing after a clean stop.
@@ -143,29 +147,37 @@ class LogLoader:
         for segment in segments[:-1]:
             if not self._has_indexes(segment) or not (checkpoints.was_clean or recovery.has_sound_indexes(segment)):
                 recovery.rebuild_indexes(segment)
-        cut = None
+        cut, trusted_up_to = None, LONG_MAX
         tail = read_tail(self._disk, segments[-1]) if checkpoints.was_clean else None
         if tail is None:
             point = segments[-1].base_offset if checkpoints.was_clean else checkpoints.recovery_point
             cut = recovery.recover(segments, point)
+            trusted_up_to = segments[0].base_offset if point is None else point
             tail = read_tail(self._disk, segments[-1])
             assert tail is not None, "a recovered segment can be read to its end"
         log_start_offset = max(checkpoints.log_start_offset, segments[0].base_offset)
         if log_start_offset > tail.end_offset:
             tail = self._begin_anew(segments, log_start_offset)
             recovery.to_sync.clear()
-        state = self._state(segments, tail, log_start_offset)
+            self._saw_markers = False
+        state = self._state(segments, tail, log_start_offset, trusted_up_to)
         return LoadedLog(state, recovery.scanned_bytes, cut, tuple(recovery.damaged), tuple(recovery.to_sync))
 
-    def _state(self, segments: list[LogSegment], tail: SegmentTail, log_start_offset: int) -> LogState:
+    def _state(
+        self, segments: list[LogSegment], tail: SegmentTail, log_start_offset: int, trusted_up_to: int
+    ) -> LogState:
         end_offset = tail.end_offset
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
         replay = ProducerReplay(self._disk, self.directory, self._sizes, self._now_ms)
-        snapshot_offset, producers = replay.load(segments, end_offset)
+        indexes = TransactionIndexLoading(self._disk, segments, end_offset, trusted_up_to)
+        if self._saw_markers:
+            indexes.rebuild_from_trusted()
+        snapshot_offset, producers = replay.load(segments, end_offset, indexes.rebuild_from)
+        transaction_index = indexes.complete(replay.aborted, self._unsynced)
         return LogState(
             segments,
-            tail.appender(self._writer, self._now_ms, self._rng.random()),
+            tail.appender(self._writer, self._now_ms, self._rng.random(), transaction_index),
             log_start_offset,
             end_offset,
             self._epochs,
@@ -203,6 +215,9 @@ class LogLoader:
         parsed = ((parse_offset_file_name(name), self._sizes[name]) for name in logs)
         found = sorted((key[0], size) for key, size in parsed if key is not None)
         segments = [LogSegment(self.directory, base_offset, size) for base_offset, size in found]
+        for segment in segments:
+            name = offset_file_name(segment.base_offset, TRANSACTION_INDEX_SUFFIX)
+            segment.has_aborted = self._sizes.get(name, 0) > 0
         return segments or [LogSegment(self.directory, log_start_offset)]
 
     def _has_indexes(self, segment: LogSegment) -> bool:
@@ -213,6 +228,8 @@ class LogLoader:
 
     def _see_batch(self, batch: BatchInfo) -> None:
         self._epochs.assign(batch.leader_epoch, batch.base_offset)
+        if batch.is_control:
+            self._saw_markers = True
 
     def _begin_anew(self, segments: list[LogSegment], log_start_offset: int) -> SegmentTail:
         """The log ends before it begins: everything in it was deleted on request."""

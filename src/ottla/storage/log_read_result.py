@@ -1,8 +1,13 @@
 """What a read of the log gives."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from ottla.runtime.file_slice import FileSlice
+
+if TYPE_CHECKING:
+    from ottla.storage.log_segment import LogSegment
 
 
 class LogReadResult(Struct, frozen=True):
@@ -14,6 +19,8 @@ class LogReadResult(Struct, frozen=True):
 
     slices: tuple[FileSlice, ...]
     total_bytes: int
+    last_segment: "LogSegment | None" = None
+    """The one that the last piece is of."""
 
 
 NOTHING_READ = LogReadResult((), 0)

@@ -17,7 +17,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
-from ottla.storage.file_names import INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
+from ottla.storage.file_names import INDEX_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFile
@@ -163,6 +163,7 @@ class LogRecovery:
             # The log file may not even exist: it is made with the first append.
             self._disk.remove(segment.path(INDEX_SUFFIX))
             self._disk.remove(segment.path(TIME_INDEX_SUFFIX))
+            self._disk.remove(segment.path(TRANSACTION_INDEX_SUFFIX))
             return segment.base_offset, 0, None
         if not self._disk.exists(segment.log_path):
             return segment.base_offset, 0, None  # nothing was ever written to it: its file is made by the first write

@@ -4,7 +4,7 @@ import logging
 from bisect import bisect_left
 from typing import Final
 
-from ottla.storage.file_names import SEGMENT_SUFFIXES
+from ottla.storage.file_names import SEGMENT_SUFFIXES, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.log_catalogue import LogCatalogue
 from ottla.storage.log_checkpoints import LogCheckpoints, write_leader_epochs
@@ -77,6 +77,10 @@ class LogReloader:
 
     def _load_flushed(self, log: Log, loader: LogLoader) -> LoadedLog:
         write_leader_epochs(self._resources.disk, log)
+        for segment in log.segments:
+            index = segment.transaction_index_in_memory
+            if index is not None:
+                self._resources.disk.write(segment.path(TRANSACTION_INDEX_SUFFIX), index.to_bytes())
         return self._load(loader, Checkpoints(False, log.flushed_end_offset, log.log_start_offset))
 
     def _load(self, loader: LogLoader, checkpoints: Checkpoints) -> LoadedLog:

@@ -4,6 +4,7 @@
 .log        [368769..368810][368811..369001][369002..369002] ... [737101..737336]
 .index      (41, 0)                         (233, 16390)     ...      last offset of a batch and its position
 .timeindex  (1700000000123, 41)             (1700000000345, 232) ...  greatest timestamp so far and the offset it had
+.txnindex   which transactions were aborted by a marker in it; there is none without
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.time_index import TimeIndex, TimestampOffset
+from ottla.storage.transaction_index import TransactionIndex
 
 _SCANNED_BYTES: Final = 16 * 1024
 """What a look-up reads of a segment, mostly: an index entry comes every 4 KiB, unless it is set otherwise."""
@@ -36,15 +38,18 @@ class LogSegment:
     cached of it is found by it. `is_gone` is set for good before its files are renamed, cut or removed.
 
     `size` counts every byte accepted, which for the newest segment may not be in the file yet. Indexes and `recent` are
-    kept in memory only while it is the newest; `largest_timestamp` once it is known.
+    kept in memory only while it is the newest; `largest_timestamp` once it is known. `has_aborted` says whether there
+    is a transaction index.
     """
 
     __slots__ = (
         "_modified_ms",
         "_offset_index",
         "_time_index",
+        "_transaction_index",
         "base_offset",
         "directory",
+        "has_aborted",
         "is_gone",
         "largest_timestamp",
         "recent",
@@ -56,11 +61,13 @@ class LogSegment:
         self.base_offset = base_offset
         self.size = size
         self.is_gone = False
+        self.has_aborted = False
         self.largest_timestamp: TimestampOffset | None = None
         self.recent: RecentBatches | None = None
         self._modified_ms = -1
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
 
     @property
     def log_path(self) -> str:
@@ -75,13 +82,18 @@ class LogSegment:
         """The segment grows: its indexes are in memory and ahead of their files."""
         self._offset_index, self._time_index, self.recent = offset_index, time_index, recent
 
+    def keep_aborted(self, transaction_index: TransactionIndex) -> None:
+        """The segment has a transaction index, which is in memory until `release_memory`."""
+        self._transaction_index = transaction_index
+        self.has_aborted = True
+
     def keep_indexes(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
         """The files of the indexes are not at their paths yet."""
         self._offset_index, self._time_index = offset_index, time_index
 
     def release_memory(self) -> None:
         """The segment is closed: its indexes are complete in their files."""
-        self._offset_index = self._time_index = self.recent = None
+        self._offset_index = self._time_index = self._transaction_index = self.recent = None
 
     def offset_index(self, indexes: IndexCache) -> OffsetIndex:
         """The offset index. Raises OSError when it has to be read and cannot be."""
@@ -92,6 +104,28 @@ class LogSegment:
         """The time index. Raises OSError when it has to be read and cannot be."""
         index = self._time_index
         return indexes.time_index(self) if index is None else index
+
+    def transaction_index(self, indexes: IndexCache) -> TransactionIndex:
+        """The transaction index of one that `has_aborted`. Raises OSError when it has to be read and cannot be."""
+        index = self._transaction_index
+        return indexes.transaction_index(self) if index is None else index
+
+    @property
+    def transaction_index_in_memory(self) -> TransactionIndex | None:
+        """The transaction index while it is ahead of its file."""
+        return self._transaction_index
+
+    def must_read_aborted(self, indexes: IndexCache) -> bool:
+        """Whether `transaction_index` would have to read the file."""
+        return self.has_aborted and self._transaction_index is None and not indexes.has_transaction_index(self)
+
+    def offset_from(self, position: int, indexes: IndexCache) -> int | None:
+        """An offset that no batch before `position`, where one may begin, reaches; None when only the end is known."""
+        if self.recent is not None:
+            offset = self.recent.offset_from(position)
+            if offset is not None:
+                return offset
+        return self.offset_index(indexes).offset_from(position)
 
     def look_up(self, offset: int, end: int, files: OpenFiles, indexes: IndexCache) -> LookUp | None:
         """What `find_batch` would have to wait for the disk for, to be called in a thread; None when it need not.

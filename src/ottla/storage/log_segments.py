@@ -6,15 +6,19 @@ base offsets   0        368769      737337
                                       flushed  written
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from ottla.runtime.file_slice import FileSlice
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment, LookUp
 from ottla.storage.retention import SegmentFacts
+
+_base_offset: Final = attrgetter("base_offset")
 
 
 class LogEnd(NamedTuple):
@@ -27,13 +31,14 @@ class LogEnd(NamedTuple):
 class LogSegments:
     """The segments of one log, at least one. Belongs to the event loop."""
 
-    __slots__ = ("_base_offsets", "_resources", "_segments", "flushed", "written")
+    __slots__ = ("_base_offsets", "_resources", "_segments", "_with_aborted", "flushed", "written")
 
     def __init__(self, segments: Sequence[LogSegment], end_offset: int, resources: LogResources) -> None:
         """`segments` end at `end_offset` and are on disk."""
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
         self._resources = resources
+        self._with_aborted = [segment for segment in segments if segment.has_aborted]
         self.written = self.flushed = LogEnd(end_offset, segments[-1].size)
 
     def __len__(self) -> int:
@@ -61,6 +66,7 @@ class LogSegments:
         removed = self._segments[:count]
         del self._segments[:count]
         del self._base_offsets[:count]
+        self._find_aborted()
         return removed
 
     def find_ages(self) -> None:
@@ -80,6 +86,14 @@ class LogSegments:
         assert end < len(self._segments), "the newest segment is written to"
         self._segments[start:end] = [new]
         self._base_offsets[start:end] = [new.base_offset]
+        self._find_aborted()
+
+    def _find_aborted(self) -> None:
+        self._with_aborted = [segment for segment in self._segments if segment.has_aborted]
+
+    def newest_has_aborted(self) -> None:
+        """The newest segment has its first aborted transaction."""
+        self._with_aborted.append(self._segments[-1])
 
     def facts(self, log_end_offset: int) -> list[SegmentFacts]:
         """What retention needs to know of each segment, its age as it was found last."""
@@ -99,6 +113,56 @@ class LogSegments:
         end = self.written.position if segment is self._segments[-1] else segment.size
         return segment.look_up(offset, end, self._resources.files, self._resources.indexes)
 
+    def aborted_between(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the aborted transactions that may have records in a range.
+
+        Raises OSError.
+        """
+        found: list[tuple[int, int]] = []
+        for segment in self._aborted_from(start_offset):
+            some, is_all = segment.transaction_index(self._resources.indexes).between(start_offset, end_offset)
+            found += some
+            if is_all:
+                break
+        return found
+
+    def aborted_in(self, read: LogReadResult, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """`aborted_between` for what a read from `start_offset` up to `end_offset` gave. Raises OSError."""
+        segment = read.last_segment
+        if segment is None or not self._with_aborted:
+            return []
+        piece = read.slices[-1]
+        end = segment.offset_from(piece.position + piece.size, self._resources.indexes)
+        if end is None:
+            index = bisect_right(self._base_offsets, segment.base_offset)
+            end = self._base_offsets[index] if index < len(self._base_offsets) else end_offset
+        return self.aborted_between(start_offset, min(end, end_offset))
+
+    def look_up_aborted(self, offset: int) -> LookUp | None:
+        """What `aborted_in` would have to read, mostly, to be called in a thread; None when nothing.
+
+        That is the indexes of the next two segments that have one. Further ones are read in the event loop: of them it
+        takes more only when an old transaction was open for longer than a segment is.
+        """
+        if not self._with_aborted:
+            return None
+        indexes = self._resources.indexes
+        unread = [segment for segment in self._aborted_from(offset)[:2] if segment.must_read_aborted(indexes)]
+        if not unread:
+            return None
+
+        def read() -> None:
+            for segment in unread:
+                with suppress(OSError):
+                    indexes.transaction_index(segment)
+
+        return read
+
+    def _aborted_from(self, offset: int) -> list[LogSegment]:
+        """The segments with aborted transactions from the one on that contains an offset."""
+        first = self._base_offsets[max(0, bisect_right(self._base_offsets, offset) - 1)]
+        return self._with_aborted[bisect_left(self._with_aborted, first, key=_base_offset) :]
+
     def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> LogReadResult:
         """File slices from the batch that contains `offset` up to `end_offset`, which is not above the written end.
 
@@ -109,6 +173,7 @@ class LogSegments:
         """
         files, indexes = self._resources.files, self._resources.indexes
         slices: list[FileSlice] = []
+        last: LogSegment | None = None
         total = 0
         for index in range(max(0, bisect_right(self._base_offsets, offset) - 1), len(self._segments)):
             segment = self._segments[index]
@@ -130,9 +195,10 @@ class LogSegments:
                 file = files.get(segment)
                 slices.append(FileSlice(file.fd, start, size, file))
                 total += size
+                last = segment
             if size < end - start:
                 break
-        return LogReadResult(tuple(slices), total) if slices else NOTHING_READ
+        return LogReadResult(tuple(slices), total, last) if slices else NOTHING_READ
 
     def _end_position(self, index: int, end_offset: int) -> int:
         """Where, in a segment, the batches below `end_offset` end; `end_offset` is not above the written end."""

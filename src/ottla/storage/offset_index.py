@@ -57,6 +57,11 @@ class OffsetIndex:
         index = bisect_right(range(len(self)), offset - self._base_offset, key=self._relative_offset)
         return self[index - 1] if index else OffsetPosition(self._base_offset, 0)
 
+    def offset_from(self, position: int) -> int | None:
+        """The offset of the first entry that is at or after `position`; None when there is none."""
+        index = bisect_left(range(len(self)), position, key=lambda index: self[index].position)
+        return self[index].offset if index < len(self) else None
+
     def append(self, offset: int, position: int) -> bytes:
         """Add an entry and return its bytes, which go to the end of the file."""
         assert isinstance(self._entries, bytearray)

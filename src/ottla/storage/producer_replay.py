@@ -15,6 +15,7 @@ from ottla.storage.producer_snapshot import decode_snapshot
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.producer_state_manager import ProducerStateManager
 from ottla.storage.segment_recovery import walk_segment
+from ottla.storage.transaction_index import AbortedTransaction
 
 logger: Final = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ logger: Final = logging.getLogger(__name__)
 class ProducerReplay:
     """Finds the producers in one log's directory. BLOCKING."""
 
-    __slots__ = ("_directory", "_disk", "_now_ms", "_sizes")
+    __slots__ = ("_directory", "_disk", "_now_ms", "_sizes", "aborted")
 
     def __init__(self, disk: Disk, directory: str, sizes: Mapping[str, int], now_ms: int) -> None:
         """`sizes` lists the files of the directory."""
@@ -30,13 +31,19 @@ class ProducerReplay:
         self._directory = directory
         self._sizes = sizes
         self._now_ms = now_ms
+        self.aborted: list[AbortedTransaction] = []
+        """The transactions that were found aborted on the way."""
 
-    def load(self, segments: Sequence[LogSegment], end_offset: int) -> tuple[int, ProducerStateManager]:
+    def load(
+        self, segments: Sequence[LogSegment], end_offset: int, aborted_from: int
+    ) -> tuple[int, ProducerStateManager]:
         """The offset of the snapshot that was used, -1 for none, and the producers at `end_offset`.
+
+        `aborted` has all transactions whose marker is at `aborted_from` or after it: a later snapshot is not used.
 
         Batches before the log start count as long as they are there: who sent them may send them again.
         """
-        snapshot_offset, states = self._newest_snapshot(end_offset)
+        snapshot_offset, states = self._newest_snapshot(end_offset, aborted_from)
         for state in states:
             state.last_heard_ms = self._now_ms
         producers = ProducerStateManager(states)
@@ -46,11 +53,13 @@ class ProducerReplay:
                     self._replay(segment, snapshot_offset, producers)
         return snapshot_offset, producers
 
-    def _newest_snapshot(self, end_offset: int) -> tuple[int, list[ProducerState]]:
-        """The newest whole snapshot not beyond the log end; those that are beyond it or broken are removed."""
+    def _newest_snapshot(self, end_offset: int, offset_max: int) -> tuple[int, list[ProducerState]]:
+        """The newest whole snapshot up to `offset_max`; those that are beyond the log end or broken are removed."""
         parsed = ((name, parse_offset_file_name(name)) for name in self._sizes if name.endswith(SNAPSHOT_SUFFIX))
         snapshots = [(key[0], name) for name, key in parsed if key is not None]
         for offset, name in sorted(snapshots, reverse=True):
+            if offset_max < offset <= end_offset:
+                continue
             path = f"{self._directory}/{name}"
             try:
                 if offset <= end_offset:
@@ -63,7 +72,9 @@ class ProducerReplay:
     def _replay(self, segment: LogSegment, from_offset: int, producers: ProducerStateManager) -> None:
         def on_batch(_: int, batch: BatchInfo) -> None:
             if batch.base_offset >= from_offset:
-                producers.update(batch, batch.base_offset, batch.max_timestamp, self._now_ms)
+                aborted = producers.update(batch, batch.base_offset, batch.max_timestamp, self._now_ms)
+                if aborted is not None:
+                    self.aborted.append(aborted)
 
         if segment.size == 0:
             return

@@ -6,6 +6,7 @@
 
 Kafka writes one entry for a producer, its last batch. Here a producer has up to five, oldest first: Kafka, reading the
 file, ends up with the last of them, and a restart does not forget which batches a producer may send again.
+All entries of a producer have the same open transaction and coordinator epoch.
 """
 
 import struct
@@ -48,8 +49,9 @@ def decode_snapshot(data: bytes) -> list[ProducerState]:
     for entry in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, txn_offset = entry
         state = states.setdefault(producer_id, ProducerState(producer_id, epoch))
-        if last_sequence != NO_SEQUENCE:
-            first_sequence = (last_sequence - offset_delta) & SEQUENCE_MAX
+        if last_offset != NO_OFFSET:
+            has_sequence = last_sequence != NO_SEQUENCE
+            first_sequence = (last_sequence - offset_delta) & SEQUENCE_MAX if has_sequence else NO_SEQUENCE
             batch = ProducerBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp)
             state.add(epoch, batch)
         state.producer_epoch = epoch

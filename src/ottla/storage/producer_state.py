@@ -1,4 +1,4 @@
-"""What a log remembers of one idempotent producer (KIP-98, KIP-360)."""
+"""What a log remembers of one idempotent or transactional producer (KIP-98, KIP-360, KIP-890)."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,10 @@ NO_OFFSET: Final = -1
 
 
 class ProducerBatch(NamedTuple):
-    """One batch of a producer: sequence numbers and offsets of its first and last record, its greatest timestamp."""
+    """One batch of a producer: sequence numbers and offsets of its first and last record, its greatest timestamp.
+
+    What a coordinator writes for a producer has no sequence numbers, -1.
+    """
 
     first_sequence: int
     last_sequence: int
@@ -20,9 +23,10 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerState:
-    """A producer's epoch and its last batches, at most five, oldest first.
+    """A producer's epoch, its last batches, at most five, oldest first, and the transaction it has open.
 
-    Five, because a producer may have that many requests in flight and send all of them again.
+    Five, because a producer may have that many requests in flight and send all of them again. `coordinator_epoch` is
+    that of the last marker, `current_txn_first_offset` the first offset of the open transaction; -1 for none.
     """
 
     __slots__ = (
@@ -63,6 +67,15 @@ class ProducerState:
         if len(self.batches) > BATCHES_REMEMBERED:
             del self.batches[0]
         self.last_timestamp = batch.timestamp
+
+    def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        """Remember a marker: no transaction is open any more, and a new epoch begins with sequence number 0."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches.clear()
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = NO_OFFSET
+        self.last_timestamp = timestamp
 
     def find(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
         """The remembered batch with exactly these numbers, if it was sent before."""

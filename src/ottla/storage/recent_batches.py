@@ -46,3 +46,11 @@ class RecentBatches:
             return None
         index = bisect_left(offsets, offset)
         return self._positions[index] if index < len(offsets) else self.end_position
+
+    def offset_from(self, position: int) -> int | None:
+        """The offset of the first batch at or after `position`; None when there is none, or it is not remembered."""
+        positions = self._positions
+        if not positions or position < positions[0]:
+            return None
+        index = bisect_left(positions, position)
+        return self._offsets[index] if index < len(positions) else None

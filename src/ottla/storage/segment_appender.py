@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.native import BatchInfo
-from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_io import CLOSED, SYNC, Completion
 from ottla.storage.log_segment import LogSegment
@@ -13,6 +13,7 @@ from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
+from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _NO_HANDLE: Final = 0
 
@@ -34,6 +35,8 @@ class SegmentAppender:
         "_log_handle",
         "_recent",
         "_time_index_handle",
+        "_transaction_index",
+        "_transaction_index_handle",
         "_writer",
         "segment",
     )
@@ -47,8 +50,10 @@ class SegmentAppender:
         jitter: float,
         first_timestamp: int = NO_TIMESTAMP,
         indexer: SegmentIndexer | None = None,
+        transaction_index: TransactionIndex | None = None,
     ) -> None:
-        """Go on where the segment ends; `first_timestamp` is its first batch's, `indexer` knows its indexes. `jitter`,
+        """Go on where the segment ends; `first_timestamp` is its first batch's, `indexer` knows its indexes and
+        `transaction_index`, which is growing, its aborted transactions, None without. `jitter`,
         from 0 to below 1, is the part of `segment.jitter.ms` by which it is closed earlier.
         """
         if indexer is None:
@@ -61,10 +66,13 @@ class SegmentAppender:
         self._first_timestamp = first_timestamp
         self._indexer = indexer
         self._recent = RecentBatches(segment.size)
-        self._log_handle = self._index_handle = self._time_index_handle = _NO_HANDLE
+        self._log_handle = self._index_handle = self._time_index_handle = self._transaction_index_handle = _NO_HANDLE
+        self._transaction_index = transaction_index
         self._index_bytes = self._room_needed()
         segment.largest_timestamp = indexer.max_timestamp
         segment.keep_in_memory(indexer.offset_index, indexer.time_index, self._recent)
+        if transaction_index is not None:
+            segment.keep_aborted(transaction_index)
 
     @property
     def is_open(self) -> bool:
@@ -123,12 +131,27 @@ class SegmentAppender:
         segment.largest_timestamp = indexer.max_timestamp
         self._writer.append(self._log_handle, start, records, token, flags)
 
+    def append_aborted(self, aborted: AbortedTransaction) -> bool:
+        """Queue an entry of the transaction index, after the batch that has the marker; whether it is the first one."""
+        index, writer = self._transaction_index, self._writer
+        is_first = index is None
+        if index is None:
+            index = self._transaction_index = TransactionIndex(growing=True)
+            self.segment.keep_aborted(index)
+        if not self._transaction_index_handle:
+            self._transaction_index_handle = writer.create(self.segment.path(TRANSACTION_INDEX_SUFFIX))
+        entry = index.append(aborted)
+        writer.append(self._transaction_index_handle, index.size - len(entry), entry, None, 0)
+        return is_first
+
     def open(self, config: LogConfig) -> None:
         """Have the thread make or open the files; otherwise the first append does."""
         segment, writer = self.segment, self._writer
         self._log_handle = writer.create(segment.log_path, config.segment_bytes if config.preallocate else 0)
         self._index_handle = writer.create(segment.path(INDEX_SUFFIX))
         self._time_index_handle = writer.create(segment.path(TIME_INDEX_SUFFIX))
+        if self._transaction_index is not None:
+            self._transaction_index_handle = writer.create(segment.path(TRANSACTION_INDEX_SUFFIX))
 
     def sync(self, token: Completion) -> None:
         """Make the records durable; completes as SYNC, at once if nothing was appended."""
@@ -151,6 +174,8 @@ class SegmentAppender:
         self._write_entries(b"", self._indexer.complete())
         self._writer.sync(self._log_handle)
         self._writer.sync(self._index_handle)
+        if self._transaction_index_handle:
+            self._writer.sync(self._transaction_index_handle)
         self._writer.sync(self._time_index_handle, token)
         self._close_handles(on_let_go)
 
@@ -171,8 +196,10 @@ class SegmentAppender:
     def _close_handles(self, token: Completion | None) -> None:
         self._writer.close_handle(self._log_handle)
         self._writer.close_handle(self._index_handle)
+        if self._transaction_index_handle:
+            self._writer.close_handle(self._transaction_index_handle)
         self._writer.close_handle(self._time_index_handle, token)
-        self._log_handle = self._index_handle = self._time_index_handle = _NO_HANDLE
+        self._log_handle = self._index_handle = self._time_index_handle = self._transaction_index_handle = _NO_HANDLE
 
     def _write_entries(self, offset_entry: bytes, time_entry: bytes) -> None:
         writer, indexer = self._writer, self._indexer

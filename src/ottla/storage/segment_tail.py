@@ -12,6 +12,7 @@ from ottla.storage.open_file import OpenFile
 from ottla.storage.segment_appender import SegmentAppender
 from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
 
 
 class SegmentTail(Struct, frozen=True):
@@ -23,7 +24,9 @@ class SegmentTail(Struct, frozen=True):
     end_offset: int
     first_timestamp: int = NO_TIMESTAMP
 
-    def appender(self, writer: LogWriter, now_ms: int, jitter: float) -> SegmentAppender:
+    def appender(
+        self, writer: LogWriter, now_ms: int, jitter: float, transaction_index: TransactionIndex | None
+    ) -> SegmentAppender:
         """Go on writing where the files end."""
         indexed_up_to = self.offset_index[-1].position if len(self.offset_index) else 0
         return SegmentAppender(
@@ -33,6 +36,7 @@ class SegmentTail(Struct, frozen=True):
             jitter=jitter,
             first_timestamp=self.first_timestamp,
             indexer=SegmentIndexer(self.offset_index, self.time_index, self.segment.size - indexed_up_to),
+            transaction_index=transaction_index,
         )
 
 

@@ -204,7 +204,7 @@ class LogCleaner:
             facts,
             cleaned_up_to=self._cleaned_up_to.get(log.topic_partition),
             log_start_offset=log.log_start_offset,
-            stable_end_offset=log.flushed_end_offset,
+            stable_end_offset=log.stable_end_offset,
             now_ms=now_ms,
             config=log.config,
         )

@@ -18,7 +18,13 @@ from ottla.native import Compaction, DirtyKeys
 from ottla.storage.compaction.dirty_range import DirtyRange
 from ottla.storage.compaction.segment_reader import BUFFER_BYTES, SegmentReader
 from ottla.storage.compaction.segment_swap import choose, cleaned_path, discard, swap, swap_path
-from ottla.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
 from ottla.storage.log import Log
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX, LogConfig
 from ottla.storage.log_resources import LogResources
@@ -26,6 +32,7 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.open_file import OpenFile
 from ottla.storage.time_index import TimeIndex, TimestampOffset
+from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,6 +61,7 @@ class LogCompaction:
     """A pass; belongs to the event loop."""
 
     __slots__ = (
+        "_aborted",
         "_bytes_kept",
         "_bytes_read",
         "_compaction",
@@ -61,11 +69,13 @@ class LogCompaction:
         "_is_wanted",
         "_keys",
         "_log",
+        "_memory_bytes",
         "_now_ms",
         "_pace",
         "_range",
         "_remove_later",
         "_resources",
+        "_secret",
     )
 
     def __init__(
@@ -95,20 +105,19 @@ class LogCompaction:
         self._is_wanted = is_wanted
         self._remove_later = remove_later
         self._bytes_read = self._bytes_kept = 0
-        self._keys = DirtyKeys(
-            start_offset=dirty.first_dirty,
-            keys_max=dirty.uncleanable - dirty.first_dirty,
-            memory_bytes=memory_bytes,
-            secret=secret,
-            aborted=[],
-            max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
-        )
+        self._memory_bytes = memory_bytes
+        self._secret = secret
+        self._keys: DirtyKeys
+        self._aborted: list[AbortedTransaction] = []
         self._compaction: Compaction | None = None
 
     async def run(self) -> CompactionResult:
         """Compact. Raises CompactionInterruptedError, KernelError and CorruptSegmentError for damage, OSError."""
         closed = [segment for segment in self._log.segments if segment.base_offset < self._range.uncleanable]
-        is_whole = await self._note_keys([s for s, end in self._with_ends(closed) if end > self._range.first_dirty])
+        self._aborted = await self._resources.in_thread(self._find_aborted, tuple(self._log.segments))
+        dirty = [segment for segment, end in self._with_ends(closed) if end > self._range.first_dirty]
+        self._keys = self._new_keys(dirty)
+        is_whole = await self._note_keys(dirty)
         seen_up_to = min(self._keys.latest_offset + 1, self._range.uncleanable)
         # An earlier pass may have left no batch right below the end: what was looked at reaches up to it nevertheless.
         end_offset = self._range.uncleanable if is_whole else seen_up_to
@@ -119,14 +128,36 @@ class LogCompaction:
             now_ms=self._now_ms,
             delete_retention_ms=self._log.config.delete_retention_ms,
             end_offset=seen_up_to,
-            last_batches={each.producer_id: (each.last_offset, each.producer_epoch) for each in self._log.producers},
-            aborted=[],
+            last_batches={
+                each.producer_id: (each.last_offset if each.last_offset >= 0 else None, each.producer_epoch)
+                for each in self._log.producers
+            },
+            aborted=[(each.producer_id, each.first_offset) for each in self._aborted],
             max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
         )
         await self._clean(
             self._compaction, [each for each in self._with_ends(closed) if each[0].base_offset < end_offset]
         )
         return self._result(end_offset)
+
+    def _find_aborted(self, segments: Sequence[LogSegment]) -> list[AbortedTransaction]:
+        """The aborted transactions that may have records in what is compacted; markers may be in later segments."""
+        found = (segment.transaction_index(self._resources.indexes) for segment in segments if segment.has_aborted)
+        return [each for index in found for each in index if each.first_offset < self._range.uncleanable]
+
+    def _new_keys(self, dirty: Sequence[LogSegment]) -> DirtyKeys:
+        start_offset = dirty[0].base_offset if dirty else self._range.uncleanable
+        return DirtyKeys(
+            start_offset=self._range.first_dirty,
+            keys_max=self._range.uncleanable - self._range.first_dirty,
+            memory_bytes=self._memory_bytes,
+            secret=self._secret,
+            # Of those that ended before, a later transaction of the same producer would count as aborted.
+            aborted=[
+                (each.producer_id, each.first_offset) for each in self._aborted if each.last_offset >= start_offset
+            ],
+            max_decompressed_bytes=DECOMPRESSED_BYTES_MAX,
+        )
 
     def _with_ends(self, closed: Sequence[LogSegment]) -> list[tuple[LogSegment, int]]:
         ends = [*(segment.base_offset for segment in closed[1:]), self._range.uncleanable]
@@ -158,16 +189,18 @@ class LogCompaction:
         """Make new segments of closed ones, each of as many as fit, and have them take their places."""
         group: list[LogSegment] = []
         new = LogSegment("", 0)
+        aborted_count = 0
         try:
             for segment, end_offset in closed:
                 if not _fits(new, group, segment, end_offset, self._log.config):
-                    await self._finish(compaction, group, new)
+                    await self._finish(compaction, group, new, aborted_count)
+                    aborted_count = len(compaction.aborted_kept)
                     new, group = LogSegment(segment.directory, segment.base_offset), []
                     compaction.begin_segment(new.base_offset, self._log.config.index_interval_bytes)
                     await self._step([segment], self._begin, new)
                 group.append(segment)
                 await self._add(compaction, group, new)
-            await self._finish(compaction, group, new)
+            await self._finish(compaction, group, new, aborted_count)
         except BaseException:
             async with self._hold():
                 # Once it is in the log its files are the log's; in the directory of a deleted log there may be another.
@@ -185,9 +218,12 @@ class LogCompaction:
             self._bytes_kept += kept
             await self._pace(read + kept)
 
-    async def _finish(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
+    async def _finish(
+        self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment, aborted_before: int
+    ) -> None:
         if group:
-            await self._step(group, self._complete, compaction, group, new)
+            aborted = [self._aborted[place] for place in compaction.aborted_kept[aborted_before:]]
+            await self._step(group, self._complete, compaction, group, new, aborted)
             await self._swap(group, new)
 
     def _begin(self, new: LogSegment) -> None:
@@ -201,12 +237,24 @@ class LogCompaction:
             self._resources.disk.append(cleaned_path(new, LOG_SUFFIX), kept)
         return consumed, len(kept)
 
-    def _complete(self, compaction: Compaction, group: Sequence[LogSegment], new: LogSegment) -> None:
+    def _complete(
+        self,
+        compaction: Compaction,
+        group: Sequence[LogSegment],
+        new: LogSegment,
+        aborted: Sequence[AbortedTransaction],
+    ) -> None:
         """Write the indexes; the file is as old as the youngest it is made of, as records without a time are."""
         offset_index, time_index, largest = compaction.end_segment()
         disk = self._resources.disk
         disk.write(cleaned_path(new, INDEX_SUFFIX), offset_index)
         disk.write(cleaned_path(new, TIME_INDEX_SUFFIX), time_index)
+        if any(segment.has_aborted for segment in group):
+            # Also without any: whoever completes the swap after a crash goes by it that the old one is to go.
+            index = TransactionIndex(b"".join(each.encode() for each in aborted))
+            disk.write(cleaned_path(new, TRANSACTION_INDEX_SUFFIX), index.to_bytes())
+            if aborted:
+                new.keep_aborted(index)
         disk.set_modified_ms(cleaned_path(new, LOG_SUFFIX), max(disk.modified_ms(each.log_path) for each in group))
         new.largest_timestamp = TimestampOffset(*largest)
 

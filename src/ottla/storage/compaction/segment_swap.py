@@ -21,6 +21,7 @@ from ottla.storage.file_names import (
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file_name,
     parse_offset_file_name,
 )
@@ -28,8 +29,9 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFile
 
-MADE_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
-"""What a compacted segment consists of, the file of batches last."""
+MADE_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
+"""What a compacted segment consists of, the file of batches last. There is a transaction index if one of the segments
+it is made of had one."""
 
 
 def cleaned_path(segment: LogSegment, suffix: str) -> str:
@@ -51,9 +53,10 @@ def discard(disk: Disk, segment: LogSegment) -> None:
 
 def choose(disk: Disk, segment: LogSegment) -> None:
     """Make the files of a segment durable and their choice final. Raises OSError."""
-    for suffix in MADE_SUFFIXES:
+    made = [suffix for suffix in MADE_SUFFIXES if disk.exists(cleaned_path(segment, suffix))]
+    for suffix in made:
         disk.sync_file(cleaned_path(segment, suffix))
-    for suffix in MADE_SUFFIXES:
+    for suffix in made:
         disk.rename(cleaned_path(segment, suffix), swap_path(segment, suffix), durable=False)
     disk.sync_dir(segment.directory)
 
@@ -69,7 +72,8 @@ def swap(disk: Disk, old: Sequence[LogSegment], new: LogSegment, besides: Sequen
             disk.rename(path, path + DELETED_SUFFIX, durable=False)
             deleted.append(path + DELETED_SUFFIX)
     for suffix in MADE_SUFFIXES:
-        disk.rename(swap_path(new, suffix), new.path(suffix), durable=False)
+        if disk.exists(swap_path(new, suffix)):
+            disk.rename(swap_path(new, suffix), new.path(suffix), durable=False)
     disk.sync_dir(new.directory)
     return deleted
 
@@ -95,7 +99,7 @@ def settle(disk: Disk, directory: str, names: Iterable[str]) -> bool:
 
 def _complete(disk: Disk, directory: str, base_offset: int, names: set[str]) -> None:
     new = LogSegment(directory, base_offset)
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
         if offset_file_name(base_offset, suffix) + SWAP_SUFFIX in names:
             disk.rename(swap_path(new, suffix), new.path(suffix), durable=False)
     for other in _replaced(names, base_offset, _end_offset(disk, new)):
