@@ -69,8 +69,10 @@ COMPATIBILITY_TAIL = """
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
   promise.
-- **Transactions are not served yet**: FindCoordinator and InitProducerId with a transactional id, and transactional
-  batches, are refused: the producer says so at once, in `initTransactions`.
+- **Transactions have no coordinator yet**: FindCoordinator and InitProducerId with a transactional id are refused, and
+  the producer says so at once, in `initTransactions`. Transactional batches and markers are served.
+- **A batch that follows the first of a transaction** waits for the coordinator's answer with it; Kafka asks for each,
+  and answers the one it asked for before with an error.
 - **A quota is kept where a request comes in**: a Produce counts when it arrives and not when it is answered, of what a
   client has sent ahead nothing more is begun until its time is over, and a batch that is larger than all windows of
   `consumer_byte_rate` allow is given to who has read nothing lately; Kafka never gives it. `request_percentage` is of
@@ -119,7 +121,6 @@ COMPATIBILITY_TAIL = """
 NO_LOGGERS = "no loggers"
 
 LEFT_OUT = {
-    ApiKey.PRODUCE: "no transactional batches",
     ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
     ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
     ApiKey.FIND_COORDINATOR: "groups; transactions and share groups have no coordinator here",

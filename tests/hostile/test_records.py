@@ -76,8 +76,14 @@ BAD_RECORDS = {
     "a codec that does not exist": (header_of(attributes=5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "a control batch": (header_of(attributes=0x20), ErrorCode.INVALID_RECORD),
     "a control batch of a transaction": (header_of(attributes=0x30, **PRODUCER), ErrorCode.INVALID_RECORD),
-    "a transaction": (header_of(attributes=0x10, base_sequence=0, **PRODUCER), ErrorCode.INVALID_TXN_STATE),
-    "a transaction without a producer": (header_of(attributes=0x10), ErrorCode.INVALID_TXN_STATE),
+    "a transaction": (
+        header_of(attributes=0x10, base_sequence=0, **PRODUCER),
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    "a transaction without a producer": (
+        header_of(attributes=0x10),
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
     "the cleaner's attribute": (header_of(attributes=0x40), ErrorCode.INVALID_RECORD),
     "the broker's timestamp type": (header_of(attributes=0x08), ErrorCode.INVALID_TIMESTAMP),
     "a first timestamp in a year": (header_of(base_timestamp=NOW_MS + YEAR_MS), ErrorCode.INVALID_TIMESTAMP),

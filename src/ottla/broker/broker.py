@@ -18,6 +18,9 @@ from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
+from ottla.broker.transaction_gate import TransactionGate
+from ottla.broker.transaction_markers import TransactionMarkers
+from ottla.broker.transactional_produce import TransactionalProduceService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.replication.replica_manager import ReplicaManager
@@ -50,6 +53,9 @@ class Broker(Struct, frozen=True):
     producer_ids: ProducerIdAllocator
     record_deletion: RecordDeletion
     active_producers: ActiveProducers
+    transaction_gate: TransactionGate
+    transactional_produce: TransactionalProduceService
+    transaction_markers: TransactionMarkers
     log_directories: LogDirectoryService
     features: FeatureService
     client_quotas: ClientQuotaService

@@ -73,6 +73,9 @@ class PartitionRead(Struct):
     total_bytes: int = 0
     version: int = -1
     """The version of the partition that was read, -1 after an error: at the same one there is nothing new in it."""
+    aborted: Sequence[tuple[int, int]] | None = None
+    """For readers of committed records producer id and first offset of the transactions that were aborted and may have
+    some of `records`; None for the others."""
 
 
 def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list[PartitionRead]:
@@ -138,6 +141,7 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
             partition.log.log_start_offset,
             diverging_epoch=diverging,
             version=partition.version,
+            aborted=() if limits.read_committed else None,
         )
         max_bytes = min(left, target.max_bytes)
         if diverging is not None:
@@ -148,6 +152,8 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
         elif max_bytes > 0 or must_progress:
             read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
             read.total_bytes = read.records.total_bytes
+            if read.total_bytes and limits.read_committed:
+                read.aborted = log.aborted_in(read.records, target.offset, upper)
         elif not log.log_start_offset <= target.offset <= log.log_end_offset:
             return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
     except ApiError as error:
@@ -334,7 +340,7 @@ class FetchService:
         return None if is_answered else operation
 
 
-def look_ups_of(targets: Sequence[FetchTarget]) -> list[LookUp]:
+def look_ups_of(targets: Sequence[FetchTarget], *, read_committed: bool = False) -> list[LookUp]:
     """What would wait for the disk if `targets` were read now, to be done in a thread before (`do_all`)."""
     found = []
     for target in targets:
@@ -343,6 +349,10 @@ def look_ups_of(targets: Sequence[FetchTarget]) -> list[LookUp]:
             look_up = partition.log.look_up(target.offset)
             if look_up is not None:
                 found.append(look_up)
+            if read_committed:
+                look_up = partition.log.look_up_aborted(target.offset)
+                if look_up is not None:
+                    found.append(look_up)
     return found
 
 

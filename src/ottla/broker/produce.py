@@ -6,7 +6,7 @@ decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the r
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
@@ -15,7 +15,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import INTERNAL_TOPICS
-from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ottla.replication.partition import Partition, WritableBuffer
 from ottla.replication.replica_manager import ReplicaManager
@@ -25,6 +25,10 @@ _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 _TIMED_OUT: Final = AppendAck(
     ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time"
 )
+
+
+PartitionAppend: TypeAlias = Callable[[Partition, WritableBuffer, int, OnAck, Callable[[], None]], None]
+"""Appends to a partition: records, acks, on_ack and on_buffer_free, as of `Leader.append`."""
 
 
 class PartitionWrite(NamedTuple):
@@ -161,12 +165,14 @@ class ProduceService:
         timeout_ms: int,
         on_buffer_free: Callable[[], None],
         on_produced: OnProduced,
+        append: PartitionAppend | None = None,
     ) -> None:
         """Append to every partition; `on_produced` is called exactly once with one acknowledgement a write, in order.
 
         `on_buffer_free` is called once for each write, when its records are no longer needed. An acknowledgement says
         TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (a
         coordinator's topic), INVALID_REQUIRED_ACKS, INVALID_RECORD (no records), or what `Leader.append` says.
+        Who appends in another way than the partition by itself gives `append`.
         """
         if self._quota is not UNLIMITED:
             on_produced = self._charged(principal, writes, on_produced)
@@ -180,7 +186,10 @@ class ProduceService:
                 continue
             assert write.records is not None
             on_ack = partial(production.decide, index)
-            partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
+            if append is None:
+                partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
+            else:
+                append(partition, write.records, acks, on_ack, on_buffer_free)
         if not writes:
             on_produced([])
         elif not production.is_over and acks != ACKS_NONE:

@@ -26,6 +26,7 @@ from ottla.native import BatchInfo, TopicRules
 from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.transaction_verification import Verification
 from ottla.runtime.tasks import Tasks
 from ottla.storage.append_origin import AppendOrigin
 
@@ -52,9 +53,11 @@ _STOPPED: Final = AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stoppe
 WritableBuffer = bytearray | memoryview
 
 
-Append = Callable[[WritableBuffer, Sequence[BatchInfo], int, OnAck, Callable[[], None], AppendOrigin], None]
-"""How a partition appends a batch whose turn it is: records, what was found in them, acks, on_ack, on_buffer_free and
-origin, as of `Leader.append`."""
+Append = Callable[
+    [WritableBuffer, Sequence[BatchInfo], int, OnAck, Callable[[], None], AppendOrigin, Verification | None], None
+]
+"""How a partition appends a batch whose turn it is: records, what was found in them, acks, on_ack, on_buffer_free,
+origin and guard, as of `Leader.append`."""
 
 
 class WaitingAppend:
@@ -66,6 +69,7 @@ class WaitingAppend:
         "acks",
         "batches",
         "error",
+        "guard",
         "is_over",
         "is_ready",
         "now_ms",
@@ -85,6 +89,7 @@ class WaitingAppend:
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None,
         origin: AppendOrigin,
+        guard: Verification | None = None,
     ) -> None:
         """`batches` is None when `rules` have to open `records`."""
         self.records = records
@@ -93,6 +98,7 @@ class WaitingAppend:
         self.now_ms = now_ms
         self.acks = acks
         self.origin = origin
+        self.guard = guard
         self.is_ready = batches is not None
         """Whether it need not be opened, or no longer."""
         self.error: KernelError | None = None
@@ -252,7 +258,15 @@ class AppendQueue:
                 )
                 continue
             try:
-                self._append(append.records, append.batches, append.acks, append.tell, append.free, append.origin)
+                self._append(
+                    append.records,
+                    append.batches,
+                    append.acks,
+                    append.tell,
+                    append.free,
+                    append.origin,
+                    append.guard,
+                )
             except Exception:
                 logger.exception("a batch that was opened could not be appended")
                 append.free()

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import BatchInfo, walk_batches
 from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_opener import WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.transaction_verification import Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
@@ -38,11 +40,20 @@ class Follower:
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Verification | None = None,
     ) -> None:
         """Refuse: producers and coordinators write to the leader."""
-        del records, acks, origin
+        del records, acks, origin, guard
         if on_buffer_free is not None:
             on_buffer_free()
+        self._refuse(on_ack)
+
+    def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
+        """Refuse: the coordinator writes to the leader."""
+        del marker
+        self._refuse(on_ack)
+
+    def _refuse(self, on_ack: OnAck) -> None:
         name = self._partition.topic_partition
         on_ack(AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {name}"))
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import BatchInfo, validate_batches
 from ottla.native.errors import KernelError
+from ottla.records.control import ControlRecordType, EndTransactionMarker
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
 from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.transaction_verification import NO_VERIFICATIONS, Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
@@ -27,6 +30,7 @@ logger = logging.getLogger(__name__)
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
 _CLIENT: Final = AppendOrigin.CLIENT
+_COORDINATOR: Final = AppendOrigin.COORDINATOR
 
 
 class Leader:
@@ -55,6 +59,7 @@ class Leader:
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Verification | None = None,
     ) -> None:
         """Append a run of record batches; its base offsets and leader epoch are written in place.
 
@@ -62,6 +67,9 @@ class Leader:
         with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
         `on_buffer_free`, which is called exactly once in every case. A batch that has to be opened first, and whatever
         comes while it is, waits its turn (`ottla.replication.batch_opener`).
+
+        `guard` comes with transactional records of a client: they are appended when their transaction is open, or may
+        begin because of it (`ottla.replication.transaction_verification`). A coordinator without one vouches for them.
         """
         log = self._partition.log
         rules = log.config.topic_rules
@@ -80,9 +88,20 @@ class Leader:
             if queue is None:
                 name = self._partition.topic_partition
                 queue = self._append_queue = AppendQueue(name, self._opener, self._append_checked)
-            queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, origin))
+            queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, origin, guard))
             return
-        self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin)
+        self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin, guard)
+
+    def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
+        """See `Partition.append_marker`. It does not wait for batches that are opened: its transaction is over."""
+        kind = ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
+        batch = EndTransactionMarker(kind, marker.coordinator_epoch).to_batch(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp_ms=self._clock.now_ms(),
+        )
+        batches = validate_batches(batch, allow_control=True)
+        self._append_checked(batch, batches, ACKS_ALL, on_ack, None, _COORDINATOR, None, marker.transaction_version)
 
     def _append_checked(
         self,
@@ -92,6 +111,8 @@ class Leader:
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None,
         origin: AppendOrigin,
+        guard: Verification | None,
+        transaction_version: int = 0,
     ) -> None:
         partition = self._partition
         try:
@@ -101,11 +122,8 @@ class Leader:
                 )
             if acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas:
                 self._require_insync_replicas()
-            if origin is _CLIENT and batches[0].is_transactional:
-                raise ApiError(
-                    ErrorCode.INVALID_TXN_STATE,
-                    f"{partition.topic_partition}: this broker does not serve transactions yet",
-                )
+            if guard is not None or (origin is _CLIENT and batches[0].is_transactional):
+                partition.verifications.require(batches[0], guard, partition.log.producers)
             leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
             info = partition.log.append(
                 memoryview(records),
@@ -117,12 +135,15 @@ class Leader:
                 on_stage=None if leader_ack is None else leader_ack.on_stage,
                 sync=partition.flush_before_ack,
                 report_written=acks != ACKS_ALL,
+                transaction_version=transaction_version,
             )
         except ApiError as error:
             if on_buffer_free is not None:
                 on_buffer_free()
             on_ack(AppendAck.refused(error))
             return
+        if partition.verifications is not NO_VERIFICATIONS:
+            self._forget_verifications(batches)
         ack = AppendAck(
             ErrorCode.NONE,
             None,
@@ -142,6 +163,12 @@ class Leader:
             on_ack(ack)
         else:
             leader_ack.ack = ack
+
+    def _forget_verifications(self, batches: Sequence[BatchInfo]) -> None:
+        """Transactions of these batches have begun here, or ended."""
+        for batch in batches:
+            if batch.is_transactional:
+                self._partition.verifications.forget(batch.producer_id)
 
     def _require_insync_replicas(self) -> None:
         """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""

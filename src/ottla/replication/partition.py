@@ -6,6 +6,9 @@
     ----+==================+----------------+..................+
         what consumers read | in the file    | in the queue of the log I/O thread
 
+Consumers of committed records read up to the last stable offset: the high watermark, or the first record of the oldest
+transaction that is open, or whose marker is above the high watermark.
+
 The high watermark is the smallest end offset over the in-sync replicas. A replica counts what it has on disk when the
 broker flushes before it acknowledges (`log.flush.before.ack`, the default), and what it has written when it does not,
 as Apache Kafka counts. What lies above the high watermark is never given to a consumer: nobody reads what a power cut
@@ -22,10 +25,16 @@ from uuid import UUID
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.acknowledgement import OnAck
 from ottla.replication.batch_opener import BatchOpener, WritableBuffer
 from ottla.replication.follower import Follower
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Leader
+from ottla.replication.transaction_verification import (
+    NO_VERIFICATIONS,
+    TransactionVerifications,
+    Verification,
+)
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.append_origin import AppendOrigin
@@ -64,6 +73,7 @@ class Partition:
         "index",
         "is_leader",
         "isr_size",
+        "last_stable_offset",
         "leader_epoch",
         "log",
         "min_insync_replicas",
@@ -71,6 +81,7 @@ class Partition:
         "role",
         "topic_id",
         "topic_partition",
+        "verifications",
         "version",
         "waits_for_local_end",
     )
@@ -92,6 +103,8 @@ class Partition:
         self.index = topic_partition.partition
         self.log = log
         self.high_watermark = log.log_end_offset
+        self.last_stable_offset = log.log_end_offset
+        """The offset below which every transaction is decided; readers of committed records stop here."""
         self.replica_count = 1
         self.isr_size = 1
         self.min_insync_replicas = 1
@@ -100,6 +113,8 @@ class Partition:
         self.version = 0
         """Rises with anything a reader could notice: the high watermark, the last stable offset, the log start, an end
         that moved back, who leads and since when. Who has read at a version and finds it again need not read again."""
+        self.verifications = NO_VERIFICATIONS
+        """Of transactions that are about to begin."""
         self.waits_for_local_end: dict[asyncio.Future[None], int] = {}
         self._clock = clock
         self._tasks = tasks
@@ -122,17 +137,13 @@ class Partition:
         self.role = role
         self.is_leader = isinstance(role, Leader)
         self.leader_epoch = leader_epoch
+        self.verifications = NO_VERIFICATIONS
         self.log.on_progress = role.on_log_progress
         self.changed()
 
     def _leave(self, role: Leader | Follower) -> None:
         role.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
         self.complete_local_end(_WHEREVER)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided; readers of committed records stop here."""
-        return self.high_watermark
 
     @property
     def unacknowledged_count(self) -> int:
@@ -160,9 +171,37 @@ class Partition:
         on_ack: OnAck,
         on_buffer_free: Callable[[], None] | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Verification | None = None,
     ) -> None:
         """Append as the role does: `Leader.append`, `Follower.append`."""
-        self.role.append(records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin)
+        self.role.append(records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin, guard=guard)
+
+    def want_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
+    ) -> Verification:
+        """`TransactionVerifications.want`: what is to be verified before the producer's batch begins a transaction."""
+        if self.verifications is NO_VERIFICATIONS:
+            self.verifications = TransactionVerifications()
+        return self.verifications.want(producer_id, producer_epoch, sequence, adds_partition=adds_partition)
+
+    def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
+        """End a producer's transaction; `on_ack` is called once, as for an append with acks=all.
+
+        Refused with INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, or as appends are.
+        """
+        self.role.append_marker(marker, on_ack)
+
+    def check_marker(self, marker: TransactionMarker) -> ErrorCode:
+        """What would become of a marker that is appended now by its epochs: NONE, INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED.
+        """
+        try:
+            self.log.producers.require_marker(
+                marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
+            )
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
 
     @property
     def local_end_offset(self) -> int:
@@ -259,6 +298,13 @@ class Partition:
 
     def changed(self) -> None:
         """A reader may see something new: say so to everybody who wants to know."""
+        unstable = self.log.producers.unstable
+        self.last_stable_offset = self.high_watermark
+        if unstable.count:
+            unstable.committed(self.high_watermark)
+            first_offset = unstable.first_offset
+            if first_offset is not None:
+                self.last_stable_offset = min(max(first_offset, self.log.log_start_offset), self.high_watermark)
         self.version += 1
         for on_change in self._subscribers:
             try:

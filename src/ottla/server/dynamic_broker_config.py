@@ -7,6 +7,7 @@ precedence is Kafka's: this broker's own, then those of all brokers, then those 
 import logging
 
 from ottla.broker.configs import ConfigService
+from ottla.broker.transaction_gate import GateConfig, TransactionGate
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.network.config import NetworkConfig
@@ -29,6 +30,7 @@ class DynamicBrokerConfig:
         listeners: ListenerSet,
         quotas: ConnectionQuotas,
         cleaner: LogCleaner,
+        gate: TransactionGate,
         connections_max: int,
     ) -> None:
         """`connections_max` is how many connections the limit on open files leaves room for."""
@@ -36,6 +38,7 @@ class DynamicBrokerConfig:
         self._listeners = listeners
         self._quotas = quotas
         self._cleaner = cleaner
+        self._gate = gate
         self._connections_max = connections_max
 
     async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -49,6 +52,7 @@ class DynamicBrokerConfig:
         for warning in settings.warnings:
             logger.warning("%s", warning)
         self._cleaner.configure(CleanerConfig.from_settings(settings))
+        self._gate.config = GateConfig.from_settings(settings)
         config = NetworkConfig.from_settings(settings, self._connections_max)
         self._quotas.creation_rate_max = settings.integer("max.connection.creation.rate")
         self._quotas.max_connections = config.max_connections

@@ -8,6 +8,9 @@ idempotent producers, indexes of the newest segments) comes on top, as it does w
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla.broker.transaction_gate import UNANSWERED_MAX
+from ottla.broker.transaction_gate import WAITING_BYTES as GATE_WAITING_BYTES
+from ottla.broker.transaction_gate import WAITING_MAX as GATE_WAITING_MAX
 from ottla.gateways.kafka import fetch_session
 from ottla.gateways.kafka.gateway import LOOKED_UP_MAX
 from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
@@ -78,6 +81,11 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             "batches that are opened",
             OPEN_BYTES_MAX + CODEC_BYTES_MAX + WAITING_MAX * WAITING_BYTES,
             f"{OPEN_BYTES_MAX >> 20} MiB of them at a time, {WAITING_MAX:,} wait",
+        ),
+        MemoryPart(
+            "first batches of transactions that wait",
+            (GATE_WAITING_MAX + UNANSWERED_MAX) * GATE_WAITING_BYTES,
+            f"{GATE_WAITING_MAX:,} wait",
         ),
         MemoryPart(
             "connections",

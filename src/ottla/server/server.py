@@ -23,6 +23,9 @@ from ottla.broker.produce import ProduceService
 from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.topics import TopicService
+from ottla.broker.transaction_gate import GateConfig, NoCoordinator, TransactionGate
+from ottla.broker.transaction_markers import TransactionMarkers
+from ottla.broker.transactional_produce import TransactionalProduceService
 from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
@@ -107,6 +110,15 @@ class Server:
             opener=self._opener,
         )
         config = BrokerConfig.from_settings(settings)
+        deadlines = Deadlines(doors.clock, doors.timer)
+        produce = ProduceService(self._replicas, deadlines, authorizer)
+        self._gate = TransactionGate(
+            NoCoordinator(),
+            GateConfig.from_settings(settings),
+            clock=doors.clock,
+            timer=doors.timer,
+            defer=doors.loop.call_soon,
+        )
         topics = TopicService(self._controller, config, authorizer, self._logs.require_online)
         self._broker = Broker(
             config=config,
@@ -116,7 +128,7 @@ class Server:
             tasks=doors.tasks,
             authorizer=authorizer,
             replicas=self._replicas,
-            produce=ProduceService(self._replicas, Deadlines(doors.clock, doors.timer), authorizer),
+            produce=produce,
             fetches=FetchService(
                 self._replicas, self._fetch_purgatory, settings.integer("fetch.max.bytes"), authorizer
             ),
@@ -133,6 +145,9 @@ class Server:
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),
             client_quotas=ClientQuotaService(self._controller, authorizer),
+            transaction_gate=self._gate,
+            transactional_produce=TransactionalProduceService(produce, self._gate, authorizer),
+            transaction_markers=TransactionMarkers(self._replicas, deadlines, authorizer),
         )
         sessions = FetchSessionCache(
             doors.clock,
@@ -146,7 +161,7 @@ class Server:
         )
         quotas = listeners.quotas
         self._dynamic_config = DynamicBrokerConfig(
-            self._configs, self._listeners, quotas, self._logs.cleaner, listeners.connections_max
+            self._configs, self._listeners, quotas, self._logs.cleaner, self._gate, listeners.connections_max
         )
         windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
         change_windows = Windows(
@@ -218,6 +233,7 @@ class Server:
         for close in (
             self._housekeeping.stop,
             self._memory_return.stop,
+            self._gate.close,
             self._fetch_purgatory.close,
             self._groups.close,
             lambda: self._listeners.close(DRAIN_MS),

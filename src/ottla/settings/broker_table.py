@@ -373,6 +373,33 @@ _LOG: Final = (
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
+        "transaction.partition.verification.enable",
+        _BOOLEAN,
+        "true",
+        None,
+        _LOW,
+        "Whether the first batch of a transaction in a partition waits until its coordinator says that the partition "
+        "is part of it, when the client adds partitions itself. Without, a late batch may leave a transaction open.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
+        "add.partitions.to.txn.retry.backoff.ms",
+        _INT,
+        "20",
+        Range(1),
+        _LOW,
+        "After how long the coordinator is asked again to add a partition to a transaction, when it is still ending "
+        "the one before.",
+    ),
+    _setting(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        _INT,
+        "100",
+        Range(0),
+        _LOW,
+        "For how long it is asked again before the producer is told to try again.",
+    ),
+    _setting(
         "replica.high.watermark.checkpoint.interval.ms",
         _LONG,
         "5000",

@@ -17,7 +17,6 @@ _REPLICATION: Final = "the broker does not replicate yet"
 
 IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "add.partitions.to.txn.": _NOT_SERVED,
         "alter.log.dirs.replication.quota.": _REPLICATION,
         "auto.include.jmx.reporter": _METRICS,
         "auto.leader.rebalance.enable": _REPLICATION,

@@ -20,6 +20,7 @@ async def partition(log_door) -> Partition:
     await log_door.append(partition, COMMITTED)
     await log_door.append(partition, APPENDED - COMMITTED)
     partition.high_watermark = COMMITTED
+    partition.changed()
     return partition
 
 

@@ -112,7 +112,7 @@ def corrupt(records: bytearray) -> bytearray:
         (batch(1000), ErrorCode.MESSAGE_TOO_LARGE),
         (
             batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
-            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
         (batch(1, is_control=True), ErrorCode.INVALID_RECORD),
     ],

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.produce import PartitionWrite
+from ottla.broker.transaction_gate import TransactionSupport
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.current_leaders import CurrentLeaders
@@ -42,7 +43,6 @@ _CODEC_AT: Final = ATTRIBUTES_POSITION + 1
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = int(CompressionType.ZSTD)
 
-_TRANSACTIONAL: Final = AppendAck(ErrorCode.INVALID_TXN_STATE, "this broker does not serve transactions yet")
 _ZSTD_TOO_EARLY: Final = AppendAck(
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     f"zstd comes with version {ZSTD_VERSION} of Produce (KIP-110); compress with another codec, or use a newer client",
@@ -54,6 +54,9 @@ _answers: Final = ProduceAnswers()
 def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     """Append each partition's batch; answer when all of them are decided."""
     topics = request.topic_data
+    if request.transactional_id is not None:
+        _handle_transactional(ctx, request, request.transactional_id)
+        return
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         _handle_one(ctx, request, topics[0], topics[0].partition_data[0])
         return
@@ -76,6 +79,34 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
         ctx.principal,
         writes,
         acks=acks,
+        timeout_ms=max(0, request.timeout_ms),
+        on_buffer_free=buffer.release,
+        on_produced=on_produced,
+    )
+
+
+def _handle_transactional(ctx: RequestContext, request: ProduceRequest, transactional_id: str) -> None:
+    """Append each partition's batch once its transaction is known to have the partition."""
+    writes = [_write(ctx, request, topic, data) for topic in request.topic_data for data in topic.partition_data]
+    buffer = ctx.buffer
+    for _ in writes:
+        buffer.retain()
+
+    def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
+        try:
+            if request.acks == ACKS_NONE:
+                _finish_unacknowledged(ctx, acknowledgements)
+            else:
+                ctx.respond(_response(ctx, request, acknowledgements, throttle_ms))
+        except Exception as error:
+            ctx.fail(error)
+
+    ctx.broker.transactional_produce.produce(
+        ctx.principal,
+        transactional_id,
+        TransactionSupport.of_produce(ctx.api_version),
+        writes,
+        acks=request.acks,
         timeout_ms=max(0, request.timeout_ms),
         on_buffer_free=buffer.release,
         on_produced=on_produced,
@@ -120,9 +151,7 @@ def _write(
     version, records = ctx.api_version, data.records
     batch = records if isinstance(records, memoryview) else None
     refusal = None
-    if request.transactional_id is not None:
-        refusal = _TRANSACTIONAL
-    elif version < ZSTD_VERSION and batch and len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC_MASK == _ZSTD:
+    if version < ZSTD_VERSION and batch and len(batch) > _CODEC_AT and batch[_CODEC_AT] & _CODEC_MASK == _ZSTD:
         refusal = _ZSTD_TOO_EARLY
     return PartitionWrite(topic.topic_id if version >= TOPIC_ID_VERSION else topic.name, data.index, batch, refusal)
 

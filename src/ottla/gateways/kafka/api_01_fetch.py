@@ -26,6 +26,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -94,7 +95,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         except Exception as error:
             ctx.fail(error)
 
-    look_ups = look_ups_of(targets)
+    look_ups = look_ups_of(targets, read_committed=limits.read_committed)
     if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
         ctx.go_on(_read_after(ctx, look_ups, len(targets), read))
@@ -208,7 +209,7 @@ def _response(
                 high_watermark=read.high_watermark,
                 last_stable_offset=read.last_stable_offset,
                 log_start_offset=read.log_start_offset,
-                aborted_transactions=None,
+                aborted_transactions=None if read.aborted is None else _aborted(read.aborted),
                 records=read.records if read.records is not None else b"",
             )
         else:
@@ -247,6 +248,10 @@ def _charged_response(
     if session is not None:
         gateway.fetch_sessions.close(session.session_id)
     return FetchResponse(session_id=NO_SESSION, throttle_time_ms=throttle_ms)
+
+
+def _aborted(found: Sequence[tuple[int, int]]) -> tuple[AbortedTransaction, ...]:
+    return tuple(AbortedTransaction(producer_id=each[0], first_offset=each[1]) for each in found)
 
 
 def _nothing_to_read(

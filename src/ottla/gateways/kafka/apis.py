@@ -27,6 +27,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.DELETE_RECORDS, 0, 2, "api_21_delete_records"),
         Row(ApiKey.INIT_PRODUCER_ID, 0, 5, "api_22_init_producer_id"),
         Row(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "api_23_offset_for_leader_epoch"),
+        Row(ApiKey.WRITE_TXN_MARKERS, 1, 2, "api_27_write_txn_markers"),
         Row(ApiKey.DESCRIBE_ACLS, 1, 3, "api_29_describe_acls"),
         Row(ApiKey.CREATE_ACLS, 1, 3, "api_30_create_acls"),
         Row(ApiKey.DELETE_ACLS, 1, 3, "api_31_delete_acls"),
