@@ -1,9 +1,11 @@
 """The settings of consumer groups (KIP-848), and the limits on what strangers can make one hold."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from msgspec import Struct
+
+from ottla.settings.broker_settings import BrokerSettings
 
 MEMBER_ID_BYTES_MAX: Final = 1_024
 """Clients make their member ids themselves, 22 characters long; it stands in the keys of three records."""
@@ -52,6 +54,20 @@ class ConsumerGroupConfig(Struct, frozen=True):
     default_times: GroupTimes = GroupTimes()
     settings_of: Callable[[str], Settings] | None = None
     """The settings of a group by its name; None for the defaults."""
+
+    @classmethod
+    def from_settings(cls, settings: BrokerSettings, settings_of: Callable[[str], Settings] | None) -> Self:
+        """The section of a broker's settings; `settings_of` gives those of a group."""
+        assignors = settings["group.consumer.assignors"]
+        assert isinstance(assignors, tuple)
+        policy = settings.text("group.consumer.migration.policy")
+        return cls(
+            assignors=assignors,
+            max_size=settings.integer("group.consumer.max.size"),
+            may_upgrade=policy in ("bidirectional", "upgrade"),
+            may_downgrade=policy in ("bidirectional", "downgrade"),
+            settings_of=settings_of,
+        )
 
     def times(self, group_id: str) -> GroupTimes:
         """What holds for a group."""

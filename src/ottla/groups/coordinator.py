@@ -1,7 +1,7 @@
 """The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
 
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from ottla.groups.answers import (
     SyncAnswer,
 )
 from ottla.groups.deleted_topics import DeletedTopics
+from ottla.groups.group import GroupType
 from ottla.groups.group_config import (
     GROUP_ID_BYTES_MAX,
     INSTANCE_ID_BYTES_MAX,
@@ -46,6 +47,7 @@ from ottla.groups.requests import (
     Leave,
     Sync,
 )
+from ottla.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -54,6 +56,12 @@ from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
 
 R = TypeVar("R")
+
+_FEATURES: Final[Mapping[GroupType, str]] = {
+    GroupType.CONSUMER: GROUP_VERSION,
+    GroupType.STREAMS: STREAMS_VERSION,
+}
+"""The features that turn a kind of group on for the whole cluster."""
 
 
 class GroupCoordinator:
@@ -127,6 +135,12 @@ class GroupCoordinator:
         """The partition of the offsets topic whose leader coordinates the group."""
         return partition_of_key(group_id, self.partition_count)
 
+    def serves(self, group_type: GroupType) -> bool:
+        """Whether groups of a kind may have members: by the settings, and by what the brokers agreed on."""
+        feature = _FEATURES.get(group_type)
+        is_agreed = feature is None or self._image.feature_level(feature) > 0
+        return group_type.value in self.config.protocols and is_agreed
+
     # Members
 
     def join(self, request: Join, waiter: Waiter) -> None:
@@ -163,6 +177,9 @@ class GroupCoordinator:
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat, waiter: Waiter) -> None:
         """ConsumerGroupHeartbeat; answers with a ConsumerHeartbeatAnswer."""
+        if not self.serves(GroupType.CONSUMER):
+            waiter(ConsumerHeartbeatAnswer(ErrorCode.UNSUPPORTED_VERSION, message="Consumer groups are turned off."))
+            return
         if not request.group_id.strip():
             waiter(ConsumerHeartbeatAnswer(ErrorCode.INVALID_REQUEST, message="GroupId can't be empty."))
             return

@@ -1,10 +1,11 @@
 """The settings of the group coordinator, and the limits on what strangers can make it hold."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from msgspec import Struct
 
-from ottla.groups.consumer_config import ConsumerGroupConfig
+from ottla.groups.consumer_config import ConsumerGroupConfig, Settings
 from ottla.settings.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
@@ -64,6 +65,8 @@ class GroupConfig(Struct, frozen=True):
     """`offsets.load.buffer.size`: how much of the offsets topic is read at a time while groups are loaded."""
     record_bytes_max: int = 1_000_000
     """The record of one group may be this large: it must fit a batch of the offsets topic (`max.message.bytes`)."""
+    protocols: tuple[str, ...] = ("classic", "consumer", "streams")
+    """`group.coordinator.rebalance.protocols`: which kinds of groups are served."""
     consumer: ConsumerGroupConfig = ConsumerGroupConfig()
     """Those of consumer groups."""
 
@@ -73,6 +76,8 @@ class GroupConfig(Struct, frozen=True):
                 "group.min.session.timeout.ms must be positive and at most group.max.session.timeout.ms, "
                 f"not {self.min_session_timeout_ms} and {self.max_session_timeout_ms}"
             )
+        if "classic" not in self.protocols:
+            raise ValueError("group.coordinator.rebalance.protocols must name classic: it cannot be turned off")
         for name in ("max_size", "offsets_retention_ms", "offsets_retention_check_interval_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -82,10 +87,13 @@ class GroupConfig(Struct, frozen=True):
             raise ValueError(f"group.initial.rebalance.delay.ms is negative: {self.initial_rebalance_delay_ms}")
 
     @classmethod
-    def from_settings(cls, settings: BrokerSettings) -> Self:
-        """The section of a broker's settings."""
+    def from_settings(cls, settings: BrokerSettings, settings_of: Callable[[str], Settings] | None = None) -> Self:
+        """The section of a broker's settings; `settings_of` gives those of a group, else all have the defaults."""
         numbers: dict[str, Any] = {field: settings.integer(name) * unit for field, name, unit in _SETTINGS}
-        return cls(**numbers)
+        protocols = settings["group.coordinator.rebalance.protocols"]
+        assert isinstance(protocols, tuple)
+        consumer = ConsumerGroupConfig.from_settings(settings, settings_of)
+        return cls(**numbers, protocols=protocols, consumer=consumer)
 
 
 _SETTINGS = (

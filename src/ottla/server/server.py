@@ -94,7 +94,7 @@ class Server:
         authorizer = ALLOW_ALL
         self._configs = ConfigService(self._controller, settings, authorizer)
         self._groups = GroupCoordinator(
-            GroupConfig.from_settings(settings),
+            GroupConfig.from_settings(settings, self._configs.group_settings),
             Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon),
         )
         self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))

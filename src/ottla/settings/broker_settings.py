@@ -157,6 +157,11 @@ class BrokerSettings:
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         require_consistent_group_bounds(self._values)
+        protocols = self._values["group.coordinator.rebalance.protocols"]
+        if isinstance(protocols, tuple) and "classic" not in protocols:
+            raise InvalidSettingError(
+                "group.coordinator.rebalance.protocols must name classic: it cannot be turned off"
+            )
         if self.integer("max.connections.per.ip") == 0 and not self.text("max.connections.per.ip.overrides"):
             raise InvalidSettingError(
                 "max.connections.per.ip=0 lets nobody connect: name who may in max.connections.per.ip.overrides"

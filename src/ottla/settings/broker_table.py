@@ -12,7 +12,7 @@ from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
-from ottla.settings.validators import NotEmpty, Range, Validator
+from ottla.settings.validators import NotEmpty, OneOf, Range, Validator
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
@@ -429,6 +429,14 @@ _FETCH: Final = (
 )
 
 _GROUPS: Final = (
+    _setting(
+        "group.coordinator.rebalance.protocols",
+        _LIST,
+        "classic,consumer,streams",
+        OneOf(("classic", "consumer", "streams")),
+        _MEDIUM,
+        "Which kinds of groups members may join; classic is always among them.",
+    ),
     _setting(
         "group.initial.rebalance.delay.ms",
         _INT,

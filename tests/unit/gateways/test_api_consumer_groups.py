@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.broker.access import Operation, ResourceType
 from ottla.gateways.kafka.api_08_offset_commit import API as OFFSET_COMMIT
@@ -13,6 +14,7 @@ from ottla.gateways.kafka.api_15_describe_groups import API as DESCRIBE_GROUPS
 from ottla.gateways.kafka.api_16_list_groups import API as LIST_GROUPS
 from ottla.gateways.kafka.api_68_consumer_group_heartbeat import API as HEARTBEAT
 from ottla.gateways.kafka.api_69_consumer_group_describe import API as DESCRIBE
+from ottla.metadata.features import GROUP_VERSION
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import Principal
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -215,3 +217,15 @@ async def test_a_topic_that_may_not_be_seen_cannot_be_subscribed_to_and_matches_
         assert group.members == ()
     finally:
         await door.close()
+
+
+async def test_where_the_protocol_is_turned_off_clients_are_told_so(door: GroupDoor):
+    door.coordinator.config = replace(door.coordinator.config, protocols=("classic",))
+    answer = await door.ask(HEARTBEAT, join())
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert (await door.ask(LIST_GROUPS, ListGroupsRequest())).groups == ()
+
+
+async def test_where_the_cluster_agreed_on_no_consumer_groups_clients_are_told_so(door: GroupDoor):
+    door.coordinator.metadata_changed(replace(door.image, feature_levels={GROUP_VERSION: 0}))
+    assert (await door.ask(HEARTBEAT, join())).error_code == ErrorCode.UNSUPPORTED_VERSION

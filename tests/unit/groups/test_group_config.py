@@ -2,8 +2,11 @@ from typing import Any
 
 import pytest
 
+from ottla.groups.consumer_config import GroupTimes
 from ottla.groups.group_config import GroupConfig
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.definition import InvalidSettingError
+from ottla.settings.group_settings import group_settings
 
 
 def test_the_defaults_are_those_of_the_settings():
@@ -41,3 +44,22 @@ def test_settings_keep_kafkas_names_and_units():
 def test_values_that_make_no_sense_are_refused(values: dict[str, Any]):
     with pytest.raises(ValueError, match=r"must be|is negative"):
         GroupConfig(**values)
+
+
+def test_the_settings_of_consumer_groups_are_the_brokers_until_a_group_has_its_own():
+    own = group_settings({"consumer.session.timeout.ms": "50000"}, BrokerSettings())
+    config = GroupConfig.from_settings(
+        BrokerSettings({"group.consumer.assignors": "range", "group.consumer.migration.policy": "upgrade"}),
+        lambda group_id: own if group_id == "g" else group_settings({}, BrokerSettings()),
+    ).consumer
+    assert config.assignors == ("range",)
+    assert (config.may_upgrade, config.may_downgrade) == (True, False)
+    assert config.times("g") == GroupTimes(session_timeout_ms=50_000)
+    assert config.times("other") == GroupTimes()
+
+
+def test_the_classic_protocol_cannot_be_turned_off():
+    with pytest.raises(InvalidSettingError, match="classic"):
+        BrokerSettings({"group.coordinator.rebalance.protocols": "consumer"})
+    with pytest.raises(ValueError, match="classic"):
+        GroupConfig(protocols=("consumer",))
