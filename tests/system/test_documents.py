@@ -116,6 +116,7 @@ def test_every_command_a_document_mentions_exists(document: str, shell: Callable
     text = (ROOT / document).read_text()
     for command in {" ".join(re.findall(r"^ottla(?: [a-z]+)+", text)[0:1]) for text in EXAMPLE.findall(text)} - {""}:
         words = command.split()
-        known = {"serve": 1, "produce": 1, "consume": 1, "topic": 2, "group": 2, "config": 2, "cluster": 1, "log": 2}
+        groups = dict.fromkeys(("topic", "group", "config", "quota", "feature", "perf", "log"), 2)
+        known = {"serve": 1, "produce": 1, "consume": 1, "cluster": 1, **groups}
         assert words[1] in known, f"{document} names {command!r}"
         shell(f"{' '.join(words[: 1 + known[words[1]]])} --help")
