@@ -9,6 +9,7 @@ rate allows for all of the windows at once, and has to be quiet afterwards until
 """
 
 from array import array
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +19,10 @@ class Windows(Struct, frozen=True):
 
     count: int = 11
     size_ms: int = 1_000
+
+
+LONGEST_MS: Final = 2**31 - 1
+"""Nobody is asked to wait for longer: answers carry times of 32 bits."""
 
 
 class SampledRate:
@@ -51,7 +56,7 @@ class SampledRate:
             return 0
         span_ms = self._span_ms(now_ms)
         rate = sum(self._totals) * 1_000 / span_ms
-        return round((rate - bound) / bound * span_ms) if rate > bound else 0
+        return round(min((rate - bound) / bound * span_ms, LONGEST_MS)) if rate > bound else 0
 
     def _span_ms(self, now_ms: int) -> int:
         size_ms, elapsed_ms = self._windows.size_ms, now_ms - self._starts_ms[0]

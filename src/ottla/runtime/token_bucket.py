@@ -1,6 +1,6 @@
 """A token bucket (KIP-599): tokens come in at a rate, up to a limit, and are taken as needed, also on credit."""
 
-from ottla.runtime.sampled_rate import Windows
+from ottla.runtime.sampled_rate import LONGEST_MS, Windows
 
 
 class TokenBucket:
@@ -21,7 +21,7 @@ class TokenBucket:
     def debt_ms(self, rate: float, now_ms: int) -> int:
         """How long it takes until there are no fewer than none; 0 when that is so."""
         self._refill(rate, now_ms)
-        return round(-self._tokens / rate * 1_000) if self._tokens < 0 else 0
+        return round(min(-self._tokens / rate * 1_000, LONGEST_MS)) if self._tokens < 0 else 0
 
     def _refill(self, rate: float, now_ms: int) -> None:
         elapsed_ms = now_ms - self._refilled_ms

@@ -1,5 +1,6 @@
 """Rates are measured as Kafka measures them: see the numbers of its own documentation of quotas."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,11 @@ def test_tokens_that_are_given_back_do_not_overflow_it():
     bucket.take(-1_000, 10, 0)
     bucket.take(111, 10, 0)
     assert bucket.debt_ms(10, 0) == 100
+
+
+@pytest.mark.parametrize("bound", [1e-9, 5e-324])
+def test_nobody_waits_for_longer_than_an_answer_can_say(bound):
+    assert recorded((0, 1e12)).excess_ms(bound, 0) == 2**31 - 1
+    bucket = TokenBucket(ELEVEN)
+    bucket.take(1e12, bound, 0)
+    assert bucket.debt_ms(bound, 0) == 2**31 - 1
