@@ -42,7 +42,7 @@ def batch(size: int) -> bytes:
 
 async def produce(peer: Peer, size: int, version: int = 9) -> Any:
     data = PartitionProduceData(index=0, records=batch(size))
-    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(TopicProduceData("t", partition_data=(data,)),))
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(TopicProduceData("t", partition_data=(data,)),))
     answer = await peer.ask(request, version)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     return answer
