@@ -64,6 +64,7 @@ class PartitionKeeper:
         self._image = MetadataImage("")
         self._lock = asyncio.Lock()
         """Whoever makes or drops partitions holds it."""
+        self._is_closed = False
 
     async def load(self, image: MetadataImage) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
@@ -86,6 +87,8 @@ class PartitionKeeper:
         Each topic is acted on by itself: what fails for one is said in the log, and the others get what they need.
         """
         async with self._lock:
+            if self._is_closed:
+                return
             self._image = image
             await self._act_on(image, delta)
 
@@ -113,8 +116,18 @@ class PartitionKeeper:
     async def serve_missing(self) -> None:
         """Serve what could not be made when the image changed; what is being dropped meanwhile is not made again."""
         async with self._lock:
+            if self._is_closed:
+                return
             for topic in self._image.topics_by_id.values():
                 await self._serve_or_say(topic, self._image)
+
+    async def close(self) -> None:
+        """Finish what was begun, and begin nothing any more: the logs are closed next.
+
+        What is decided after this the next start finds in the metadata.
+        """
+        async with self._lock:
+            self._is_closed = True
 
     def on_change(self, partition: Partition) -> None:
         """A reader may see something new of a partition: whoever waits for it gets it."""

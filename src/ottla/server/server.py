@@ -239,6 +239,7 @@ class Server:
             lambda: self._listeners.close(DRAIN_MS),
             self._opener.close,
             self._lifecycle.close,
+            self._keeper.close,
             self._logs.close,
             self._doors.timer.close,
             self._doors.tasks.close,

@@ -229,6 +229,30 @@ async def test_what_was_missing_is_not_made_of_a_topic_that_is_being_deleted(
         assert harness.partition("a").topic_id == topic_record("a", 5).topic_id
 
 
+async def test_who_closes_waits_for_what_was_begun_and_nothing_is_begun_after_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    await harness.decide(A, B)
+    delete_logs, may_go_on = harness.logs.delete_logs, asyncio.Event()
+
+    async def delete_later(names: list[TopicPartition]) -> None:
+        await may_go_on.wait()
+        await delete_logs(names)
+
+    monkeypatch.setattr(harness.logs, "delete_logs", delete_later)
+    deciding = asyncio.create_task(harness.decide(removed(A)))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(harness.keeper.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    may_go_on.set()
+    await asyncio.gather(deciding, closing)
+    assert harness.directories == ["b-0"]
+    await harness.logs.close()
+    await harness.decide(removed(B), topic_record("c", 5))
+    assert (harness.directories, caplog.text) == (["b-0"], "")
+
+
 async def test_a_deletion_that_fails_stops_no_other(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
