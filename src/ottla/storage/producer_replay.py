@@ -62,8 +62,9 @@ class ProducerReplay:
                 continue
             path = f"{self._directory}/{name}"
             try:
-                if offset <= end_offset:
-                    return offset, decode_snapshot(self._disk.read_bytes(path))
+                # An empty one is what a kill leaves between making a file and writing it: nothing to tell of.
+                if offset <= end_offset and (data := self._disk.read_bytes(path)):
+                    return offset, decode_snapshot(data)
             except InvalidInputError as error:
                 logger.warning("%s is not used: %s", path, error)
             self._disk.remove(path)

@@ -76,6 +76,18 @@ async def test_a_newest_segment_without_an_index_can_be_loaded(tmp_path: Path, s
         assert log.read(BATCHES - 1, 1, max_offset=BATCHES).total_bytes > 0
 
 
+@pytest.mark.parametrize(("left", "is_said"), [(b"", False), (b"\x00\x01torn", True)])
+async def test_a_snapshot_that_a_kill_left_empty_is_removed_in_silence_and_a_broken_one_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left: bytes, *, is_said: bool
+):
+    path = await written(tmp_path, is_killed=True)
+    snapshot = path / str(ORDERS) / f"{BATCHES:020}.snapshot"
+    snapshot.write_bytes(left)
+    async with opened(path) as directory:
+        await directory.log(CONFIG)
+        assert ("is not used" in caplog.text) == is_said
+
+
 async def test_what_a_deletion_that_was_cut_short_left_of_a_segment_goes_at_the_next_start(tmp_path: Path):
     path = await written(tmp_path, is_killed=True)
     segments = files_of(path / "orders-0", ".log")
