@@ -30,10 +30,8 @@ def check_process(history: History) -> Iterator[Violation]:
     for line in [line for line in history.log_lines if is_complaint(line)][:LINES_SHOWN_MAX]:
         yield Violation(Kind.LOG_LINE, line.strip(), history.ended_at)
     remains = history.remains
-    for name in (*remains.directories, *remains.open_files):
+    for name in (*remains.directories, *remains.open_files, *remains.sockets):
         yield Violation(Kind.LEFT_BEHIND, name, history.ended_at)
-    if remains.sockets:
-        yield Violation(Kind.LEFT_BEHIND, f"{remains.sockets} connections", history.ended_at)
     memory = remains.memory_mib
     if len(memory) > 1 and memory[-1] > 2 * memory[0] + MEMORY_SLACK_MIB:
         yield Violation(Kind.GREW, f"from {memory[0]:.0f} to {memory[-1]:.0f} MiB", history.ended_at)

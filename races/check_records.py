@@ -135,8 +135,12 @@ def check_places(
     """One record for each offset, one offset for each record, in order; of one partition in one life.
 
     A producer that sends again and wrote to the earlier topic has no order to keep: what failed with that one comes
-    after what it sent to this one meanwhile, with Kafka's own client as well.
+    after what it sent to this one meanwhile, with Kafka's own client as well. A library that gave up on a record takes
+    a new epoch, and may send others again under it that were written under the one before: that is its doing.
     """
+    identities: dict[int, tuple[int, int]] = {}
+    for read in reads:
+        identities.update(read.identities)
     content: dict[int, Payload] = {}
     places: dict[Payload, int] = {}
     for at, offset, payload, name in _placed(appends, reads, life):
@@ -146,16 +150,21 @@ def check_places(
             continue
         place = places.setdefault(payload, offset)
         if place != offset:
-            yield Violation(Kind.DUPLICATED, f"{name}: {payload} at {place} and {offset}", at)
-    newest: dict[str, int] = defaultdict(lambda: -1)
+            first, second = identities.get(place), identities.get(offset)
+            if first is not None and second is not None and first != second:
+                continue
+            text = f"{name}: {payload} at {place} and {offset}, producer id and epoch {first} and {second}"
+            yield Violation(Kind.DUPLICATED, text, at)
+    newest: dict[tuple[str, tuple[int, int] | None], int] = defaultdict(lambda: -1)
     for offset, payload in sorted(content.items()):
         if payload not in sent or _came_over(sent[payload], life):
             continue
-        if payload.number < newest[payload.producer]:
+        by = payload.producer, identities.get(offset)
+        if payload.number < newest[by]:
             name = f"{life.topic} (life {life.number}) offset {offset}"
-            text = f"{name}: {payload} comes after number {newest[payload.producer]}"
+            text = f"{name}: {payload} comes after number {newest[by]}"
             yield Violation(Kind.REORDERED, text, life.create_asked_at)
-        newest[payload.producer] = max(payload.number, newest[payload.producer])
+        newest[by] = max(payload.number, newest[by])
 
 
 def _came_over(record: Sent, life: Life) -> bool:

@@ -91,6 +91,8 @@ class Read(Seen):
     """-1 for libraries, which fetch when they like and may leave out what was deleted."""
     records: list[tuple[int, Payload | None]] = field(default_factory=list)
     """Offset and content; None for a value that is none of ours or was changed."""
+    identities: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By offset: producer id and epoch of the batch; of raw reads alone, libraries do not show them."""
     end: int = -1
     """The offset behind the last batch that came; -1 when none did."""
     high_watermark: int = -1
@@ -223,7 +225,8 @@ class Remains:
 
     directories: list[str] = field(default_factory=list)
     open_files: list[str] = field(default_factory=list)
-    sockets: int = 0
+    sockets: list[str] = field(default_factory=list)
+    """State and who is at the other end."""
     memory_mib: list[float] = field(default_factory=list)
     """Of the same process, after each round."""
 

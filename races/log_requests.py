@@ -209,6 +209,9 @@ def take_fetched(read: Read, told: f.PartitionData, exchange: Exchange) -> None:
         batches, _, _ = walk_batches(told.records, check_crc=True)  # type: ignore[arg-type]
         read.end = batches[-1].last_offset + 1 if batches else -1
         read.records = [(offset, read_value(value)) for offset, _, _, value, _ in found]
+        for batch in batches:
+            identity = batch.producer_id, batch.producer_epoch
+            read.identities.update(dict.fromkeys(range(batch.base_offset, batch.last_offset + 1), identity))
 
 
 def list_offsets(stage: Stage, rng: Random, topic: str, at: At, partition: int | None = None) -> Ask:

@@ -334,7 +334,7 @@ def leave_a_file_open(history: History) -> None:
 
 
 def leave_a_connection(history: History) -> None:
-    history.remains.sockets = 1
+    history.remains.sockets.append("CLOSE_WAIT with 127.0.0.1:40404, let go of there")
 
 
 def grow(history: History) -> None:
@@ -434,6 +434,16 @@ def test_what_was_acknowledged_by_one_may_go_with_a_kill():
     assert check(history) == []
     history.appends[-1].acks = -1
     assert {violation.kind for violation in check(history)} == {Kind.END_WENT_BACK}
+
+
+def test_a_library_that_took_a_new_epoch_may_have_sent_a_record_twice():
+    history = sound()
+    show_a_record_twice(history)
+    where = [offset for offset, payload in history.reads[2].records if payload == Payload("b", 4)]
+    history.reads[2].identities = dict.fromkeys(where, (7, 0))
+    assert Kind.DUPLICATED in {violation.kind for violation in check(history)}
+    history.reads[2].identities[where[-1]] = (7, 1)
+    assert {violation.kind for violation in check(history)} == set()
 
 
 def test_what_overlaps_a_deletion_may_be_of_either_topic():
