@@ -1,7 +1,7 @@
 """The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -54,6 +54,9 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
+
+if TYPE_CHECKING:
+    from ottla.groups.streams.exchange import StreamsDescribeAnswer, StreamsHeartbeat, StreamsHeartbeatAnswer
 
 R = TypeVar("R")
 
@@ -187,6 +190,16 @@ class GroupCoordinator:
             return
         self._submit(request.group_id, GroupShard.handle_consumer_heartbeat, request, waiter, ConsumerHeartbeatAnswer)
 
+    def streams_heartbeat(
+        self, said: "StreamsHeartbeat", waiter: Waiter, answer_type: "type[StreamsHeartbeatAnswer]"
+    ) -> None:
+        """StreamsGroupHeartbeat; answers with a StreamsHeartbeatAnswer. The type is given, so that it is read by those
+        who need it.
+        """
+        group_id = said.request.group_id
+        if not self._refuse_group_id(group_id, waiter, answer_type, may_be_empty=True):
+            self._submit(group_id, GroupShard.handle_streams_heartbeat, said, waiter, answer_type)
+
     # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
 
     def commit_offsets(self, request: CommitOffsets, waiter: Waiter) -> None:
@@ -219,6 +232,10 @@ class GroupCoordinator:
         if self._refuse_group_id(group_id, waiter, ConsumerDescribeAnswer):
             return
         self._submit(group_id, GroupShard.handle_consumer_describe, group_id, waiter, ConsumerDescribeAnswer)
+
+    def streams_describe(self, group_id: str, waiter: Waiter, answer_type: "type[StreamsDescribeAnswer]") -> None:
+        """StreamsGroupDescribe of one group; answers with a StreamsDescribeAnswer."""
+        self._submit(group_id, GroupShard.handle_streams_describe, group_id, waiter, answer_type)
 
     def delete(self, group_id: str, waiter: Waiter) -> None:
         """DeleteGroups of one group; answers with a DeleteGroupAnswer."""

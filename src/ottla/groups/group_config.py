@@ -6,6 +6,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from ottla.groups.consumer_config import ConsumerGroupConfig, Settings
+from ottla.groups.streams.streams_config import StreamsConfig
 from ottla.settings.broker_settings import BrokerSettings
 
 GROUP_ID_BYTES_MAX = 1024
@@ -69,6 +70,8 @@ class GroupConfig(Struct, frozen=True):
     """`group.coordinator.rebalance.protocols`: which kinds of groups are served."""
     consumer: ConsumerGroupConfig = ConsumerGroupConfig()
     """Those of consumer groups."""
+    streams: StreamsConfig = StreamsConfig()
+    """Those of streams groups."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_session_timeout_ms <= self.max_session_timeout_ms:

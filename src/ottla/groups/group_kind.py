@@ -46,4 +46,8 @@ def new_kind(group_type: GroupType, context: GroupContext) -> GroupKind:
         from ottla.groups.consumer.consumer_groups import ConsumerGroups
 
         return ConsumerGroups(context)
+    if group_type is GroupType.STREAMS:
+        from ottla.groups.streams.streams_groups import StreamsGroups
+
+        return StreamsGroups(context)
     raise AssertionError(f"groups of the kind {group_type.value} have no kind")

@@ -55,6 +55,8 @@ from ottla.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.groups.consumer.consumer_groups import ConsumerGroups
+    from ottla.groups.streams.exchange import StreamsHeartbeat
+    from ottla.groups.streams.streams_groups import StreamsGroups
 
 _NO_METADATA: Final = MetadataImage("")
 
@@ -125,6 +127,10 @@ class GroupShard:
     @property
     def _consumers(self) -> "ConsumerGroups":
         return cast("ConsumerGroups", self.kind(GroupType.CONSUMER))
+
+    @property
+    def _streams(self) -> "StreamsGroups":
+        return cast("StreamsGroups", self.kind(GroupType.STREAMS))
 
     # Records
 
@@ -327,6 +333,16 @@ class GroupShard:
                 answer = answer_type(error.code)
         step.answer(waiter, answer)
         return step.outcome
+
+    # Members of streams groups
+
+    def handle_streams_heartbeat(self, now_ms: int, said: "StreamsHeartbeat", waiter: Waiter) -> Outcome:
+        """StreamsGroupHeartbeat: join, say what one has, hear what one is to have, leave."""
+        return self._streams.handle_heartbeat(now_ms, said, waiter)
+
+    def handle_streams_describe(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
+        """StreamsGroupDescribe, of one group."""
+        return self._streams.handle_describe(now_ms, group_id, waiter)
 
     # Offsets
 
