@@ -17,6 +17,7 @@ from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
+from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import TransactionGate
 from ottla.broker.transaction_markers import TransactionMarkers
@@ -47,6 +48,7 @@ class Broker(Struct, frozen=True):
     topics: TopicService
     configs: ConfigService
     groups: GroupService
+    streams_groups: StreamsGroupService
     committed_offsets: CommittedOffsetService
     coordinators: CoordinatorLookup
     cluster: ClusterView

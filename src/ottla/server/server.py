@@ -17,11 +17,13 @@ from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
+from ottla.broker.internal_topic_creation import InternalTopicCreation
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
+from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import GateConfig, NoCoordinator, TransactionGate
 from ottla.broker.transaction_markers import TransactionMarkers
@@ -136,6 +138,9 @@ class Server:
             topics=topics,
             configs=self._configs,
             groups=GroupService(self._groups, authorizer, doors.rng),
+            streams_groups=StreamsGroupService(
+                self._groups, InternalTopicCreation(topics, authorizer, doors.clock, doors.tasks), authorizer
+            ),
             committed_offsets=CommittedOffsetService(self._groups, authorizer, lambda: self._metadata.image),
             coordinators=CoordinatorLookup(topics, self._groups.partition_of, authorizer),
             cluster=ClusterView(config, lambda: self._metadata.image, authorizer),

@@ -57,6 +57,8 @@ APIS: Final = ApiTable(
         Row(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "api_69_consumer_group_describe"),
         Row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api_74_list_config_resources"),
         Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "api_75_describe_topic_partitions"),
+        Row(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "api_88_streams_group_heartbeat"),
+        Row(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "api_89_streams_group_describe"),
     )
 )
 """The APIs by key."""
