@@ -1,6 +1,6 @@
 """What others wrote, brought beside Ottla for tests and measurements: Kafka's jars and Spark's own Kafka connector.
 
-    python -m tools.peers kafka spark    # brings them (once) and prints where they are
+    python -m tools.peers kafka kafka-streams spark    # brings them (once) and prints where they are
 
 They are kept in `.peers/` of the checkout; nothing of the product needs them. Maven Central is the only source.
 """
@@ -23,6 +23,10 @@ SPARK_CONNECTOR = (
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.12.1",
+)
+KAFKA_STREAMS = (
+    "org.apache.kafka:kafka-streams:4.3.1",
+    "org.rocksdb:rocksdbjni:10.1.3",  # its stores are not used, but it is looked for
 )
 TRIES = 3
 TIME_LIMIT_S = 600
@@ -50,6 +54,18 @@ def spark_connector_jars() -> list[Path]:
     return _kept(
         "spark-connector",
         lambda folder: [["dependency:copy", f"-Dartifact={name}", _output(folder)] for name in SPARK_CONNECTOR],
+    )
+
+
+def kafka_streams_jars() -> list[Path]:
+    """Kafka Streams 4.3.1 and what it needs beside `kafka_jars`.
+
+    Raises:
+        PeerUnavailableError: Maven is not installed or its repository cannot be reached.
+    """
+    return _kept(
+        "kafka-streams",
+        lambda folder: [["dependency:copy", f"-Dartifact={name}", _output(folder)] for name in KAFKA_STREAMS],
     )
 
 
@@ -97,7 +113,7 @@ def _maven(name: str, goal: list[str]) -> None:
     raise PeerUnavailableError(f"{name}: Maven could not bring it: {errors[0] if errors else done.stdout[-300:]}")
 
 
-BRING = {"kafka": kafka_jars, "spark": spark_connector_jars}
+BRING = {"kafka": kafka_jars, "kafka-streams": kafka_streams_jars, "spark": spark_connector_jars}
 
 
 def main(names: list[str]) -> int:
