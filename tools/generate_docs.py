@@ -171,13 +171,11 @@ WHY_NOT = {
     "several brokers or directories": {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
     },
-    "the new group protocols (KIP-848, 932, 1071)": {
+    "share groups (KIP-932)": {
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_GROUP_DESCRIBE,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,

@@ -197,7 +197,9 @@ class GroupCoordinator:
         who need it.
         """
         group_id = said.request.group_id
-        if not self._refuse_group_id(group_id, waiter, answer_type, may_be_empty=True):
+        if not self.serves(GroupType.STREAMS):
+            waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Streams groups are turned off."))
+        elif not self._refuse_group_id(group_id, waiter, answer_type, may_be_empty=True):
             self._submit(group_id, GroupShard.handle_streams_heartbeat, said, waiter, answer_type)
 
     # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
@@ -235,6 +237,9 @@ class GroupCoordinator:
 
     def streams_describe(self, group_id: str, waiter: Waiter, answer_type: "type[StreamsDescribeAnswer]") -> None:
         """StreamsGroupDescribe of one group; answers with a StreamsDescribeAnswer."""
+        if not self.serves(GroupType.STREAMS):
+            waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Streams groups are turned off."))
+            return
         self._submit(group_id, GroupShard.handle_streams_describe, group_id, waiter, answer_type)
 
     def delete(self, group_id: str, waiter: Waiter) -> None:

@@ -96,7 +96,8 @@ class GroupConfig(Struct, frozen=True):
         protocols = settings["group.coordinator.rebalance.protocols"]
         assert isinstance(protocols, tuple)
         consumer = ConsumerGroupConfig.from_settings(settings, settings_of)
-        return cls(**numbers, protocols=protocols, consumer=consumer)
+        streams = StreamsConfig.from_settings(settings, settings_of)
+        return cls(**numbers, protocols=protocols, consumer=consumer, streams=streams)
 
 
 _SETTINGS = (

@@ -13,7 +13,9 @@ from ottla.gateways.kafka.api_15_describe_groups import API as DESCRIBE_GROUPS
 from ottla.gateways.kafka.api_16_list_groups import API as LIST_GROUPS
 from ottla.gateways.kafka.api_88_streams_group_heartbeat import API as HEARTBEAT
 from ottla.gateways.kafka.api_89_streams_group_describe import API as DESCRIBE
+from ottla.metadata.controller.feature_update import FeatureUpdate, UpgradeType
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.features import STREAMS_VERSION
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -110,6 +112,13 @@ async def test_the_topics_of_its_own_are_made_and_the_member_gets_its_tasks(door
     assert [topic.partitions for topic in described.topology.subtopologies[1].state_changelog_topics] == [2]
     (classic,) = (await door.ask(DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("app",)))).groups
     assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+
+
+async def test_without_the_feature_there_are_no_streams_groups(door):
+    await door.controller.update_features([FeatureUpdate(STREAMS_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)])
+    assert (await door.ask(HEARTBEAT, join())).error_code == ErrorCode.UNSUPPORTED_VERSION
+    (group,) = (await door.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app",)))).groups
+    assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_what_a_member_sends_wrong_is_told_with_words(door):

@@ -1,11 +1,12 @@
 """The settings of streams groups (KIP-1071), and the limit on how many members one may have."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Struct
 
 from ottla.groups.consumer_config import Settings
+from ottla.settings.broker_settings import BrokerSettings
 
 MEMBERS_MAX: Final = 10_000
 """Members of one group, whatever `group.streams.max.size` allows: a change among them is dealt out in one go."""
@@ -28,6 +29,19 @@ class StreamsConfig(Struct, frozen=True):
     """`group.streams.max.size`: members of one group."""
     settings_of: Callable[[str], Settings] | None = None
     """The settings of a group by its name; None for the values above."""
+
+    @classmethod
+    def from_settings(cls, settings: BrokerSettings, settings_of: Callable[[str], Settings] | None = None) -> Self:
+        """The section of a broker's settings; `settings_of` tells what holds for a group."""
+        return cls(
+            session_timeout_ms=settings.integer("group.streams.session.timeout.ms"),
+            heartbeat_interval_ms=settings.integer("group.streams.heartbeat.interval.ms"),
+            num_standby_replicas=settings.integer("group.streams.num.standby.replicas"),
+            initial_rebalance_delay_ms=settings.integer("group.streams.initial.rebalance.delay.ms"),
+            assignment_interval_ms=settings.integer("group.streams.assignment.interval.ms"),
+            max_size=settings.integer("group.streams.max.size"),
+            settings_of=settings_of,
+        )
 
     def of_group(self, group_id: str) -> "StreamsConfig":
         """What holds for a group."""
