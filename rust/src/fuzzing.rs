@@ -13,18 +13,22 @@ mod produced;
 mod records;
 mod round_trip;
 mod sealing;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod varint;
 
 /// A property of any bytes; panics where it does not hold.
 pub type Target = fn(&[u8]);
 
 /// All targets but that of the messages, which needs a Python interpreter.
-const TARGETS: [(&str, Target); 6] = [
+const TARGETS: &[(&str, Target)] = &[
     ("batch", batch::check),
     ("codec", codec::check),
     ("produced", produced::check),
     ("records", records::check),
     ("round_trip", round_trip::check),
+    #[cfg(target_os = "linux")]
+    ("sockets", sockets::check),
     ("varint", varint::check),
 ];
 

@@ -1,4 +1,4 @@
-//! The kernel of Ottla: the work that is done per record, and the thread that writes the log.
+//! The kernel of Ottla: the work that is done per record, the thread that writes the log, and sockets, many at a time.
 //!
 //! Nothing but exports stands here; each module does one job and registers what Python sees of it.
 
@@ -30,6 +30,7 @@ mod partitioner;
 mod produced;
 mod record;
 mod records;
+mod socket_poll;
 mod topic_pattern;
 mod topic_rules;
 mod transaction_index;
@@ -50,5 +51,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     message::register(module)?;
     transaction_index::register(module)?;
     log_io::register(module)?;
+    socket_poll::register(module)?;
     Ok(())
 }

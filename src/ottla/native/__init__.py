@@ -1,7 +1,8 @@
 """The typed face of the Rust kernel.
 
-Pure work on bytes that the caller hands in, except `LogIo`, which owns a thread. Inputs above 64 KiB are worked on
-without the GIL: nobody may change or resize a buffer until the call that was given it returns.
+Pure work on bytes that the caller hands in, except `LogIo`, which owns a thread, and `SocketPoll`, which moves bytes
+between sockets and buffers. Inputs above 64 KiB are worked on without the GIL: nobody may change or resize a buffer
+until the call that was given it returns.
 """
 
 from ottla.native._kernel import (
@@ -13,6 +14,7 @@ from ottla.native._kernel import (
     MessageCodec,
     RequestHeader,
     RequestHeaderDecoder,
+    SocketPoll,
     TopicPattern,
     TopicRules,
     aborted_between,
@@ -39,6 +41,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "SocketPoll",
     "TopicPattern",
     "TopicRules",
     "aborted_between",

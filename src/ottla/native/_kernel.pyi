@@ -19,6 +19,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "SocketPoll",
     "TopicPattern",
     "TopicRules",
     "aborted_between",
@@ -475,6 +476,63 @@ class LogIo:
         """Histograms of all groups since the thread began: name, upper bounds of all buckets but the last, counts,
         sum of the values. Times are in microseconds; `ottla.storage.log_io_trace` says what each is of.
         """
+
+# Sockets, many at a time.
+
+@final
+class SocketPoll:
+    """Which sockets are ready; receives from all of them with one call, and sends to many with one. Linux (epoll(7)).
+
+        poll.watch(sock.fileno(), connection, poll.READABLE | poll.RECEIVE)
+        # when poll.fileno() is readable:
+        received, ready, lost = poll.receive(buffer, 0, 16384)
+        for connection, begin, end in received: ...  # buffer[begin:end] is what arrived
+        for connection, events in ready: ...
+        for connection, errno in lost: ...
+
+    It decides nothing: a socket that was not received from although it is readable is in `ready`, and whoever reads
+    it finds out why. No call waits. For the thread of one event loop.
+    """
+
+    READABLE: int = 1
+    WRITABLE: int = 2
+    RECEIVE: int = 4
+
+    def __new__(cls) -> Self:
+        """Raises OSError (ENOSYS) where the system has no epoll."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `receive` would find something."""
+
+    def watch(self, fd: int, owner: object, events: int) -> None:
+        """Watch a socket for these events and no others: READABLE, WRITABLE, or 0, which comes before it is closed.
+
+        With READABLE and RECEIVE it is received from in `receive`. `owner` is held until then, and is what is
+        returned for the socket. To change nothing but RECEIVE takes no system call. Raises OSError.
+        """
+
+    def receive(
+        self, buffer: Buffer | None, position: int, share: int
+    ) -> tuple[list[tuple[Any, int, int]], list[tuple[Any, int]], list[tuple[Any, int]]]:
+        """What has arrived, and who has to be looked at.
+
+        Up to `share` bytes of each socket that wants it go into `buffer`, from `position` on, one after the other, as
+        long as there is room for a whole share: owner, begin and end of each. Then the owners of other sockets that are
+        ready, and for what: also those there was no room for, and those whose peer has finished. Then the owners of
+        those that could not be received from, and why, which the system says once.
+        """
+
+    @staticmethod
+    def send(sockets: Sequence[int], outputs: Sequence[list[Any]]) -> list[tuple[int, int]]:
+        """Send to each socket, with one system call, the pieces of its output; who did not take all of them: its place
+        in the list, and how many bytes it took.
+
+        Pieces are bytes; nothing is sent of an output that has others, or more than 512. Why a socket took less
+        (it is full, or broken) is for whoever sends to it next to find out.
+        """
+
+    def close(self) -> None:
+        """Let go of all sockets and the descriptor."""
 
 # Kafka messages. `ottla.protocol` is the way to use these.
 
