@@ -1,8 +1,9 @@
 """One connection: frames in, responses out in order, and neither side overrun.
 
-A connection is driven by its socket, not by a task: the event loop calls it when there is something to read or room to
-write. Within a turn of the loop it receives once, hands the frames to its handler, and sends what became ready with one
-call. Responses that become ready elsewhere in the turn leave together at its end.
+A connection is driven by its socket, not by a task: it is told when there is something to read or room to write, or
+gets what was received for it together with what others sent (`ottla.network.reactor`). Within a turn of the event loop
+it receives once and hands the frames to its handler, and what became ready is sent with one call. Responses that become
+ready elsewhere in the turn leave together at its end.
 
 What it does about requests is its state (`ottla.network.connection_state`), and only that: it is read while it is open.
 It stops
@@ -16,6 +17,7 @@ What carries the bytes (`ottla.network.transport`) and where a frame ends (`ottl
 
 import errno
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -26,8 +28,8 @@ from ottla.network.connection_services import ConnectionServices
 from ottla.network.connection_state import ENDING, Event, State, next_state
 from ottla.network.idle_watch import IdleWatch
 from ottla.network.output_queue import OutputQueue
+from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
-from ottla.network.socket_watch import SocketWatch
 from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.timing_wheel import TimerTask
@@ -73,6 +75,7 @@ class Connection:
         "_transport",
         "_unmuting",
         "_watch",
+        "fd",
         "local",
         "peer",
         "state",
@@ -90,7 +93,9 @@ class Connection:
         self._muted_until_ms = 0
         self._unmuting: TimerTask | None = None
         self._resume_unmuted: Callable[[], None] | None = None
-        self._watch = SocketWatch(services.loop, transport.fileno(), self._on_readable, self._on_writable)
+        self.fd = transport.fileno()
+        """The number of its socket, while it is open."""
+        self._watch = services.sockets.watch(self.fd, self, is_plain=transport.is_plain)
         self._idle = IdleWatch(
             services.clock,
             services.timer,
@@ -302,7 +307,30 @@ class Connection:
 
     # The socket has something to read.
 
-    def _on_readable(self) -> None:
+    def on_received(self, buffer: ReceiveBuffer, begin: int, end: int, now_ms: int) -> None:
+        """These bytes of a shared buffer were received for it. The answers wait to be sent with those of others."""
+        try:
+            if self.state in ENDING or self.state is _CLOSED:  # since they were received
+                return
+            self._services.metrics.bytes_in += end - begin
+            if not self._output.parts:
+                self._idle.moved_ms = now_ms
+            self._reader.adopt(buffer, begin, end)
+            if self._dispatch():
+                self._settle()
+        except Exception:
+            self._break()
+
+    def on_lost(self, number: int) -> None:
+        """The socket could not be received from, for the reason that the system gives this number."""
+        self._lose(OSError(number, os.strerror(number)))
+
+    def on_readable(self) -> None:
+        """There is something to receive, or the peer is gone, unless that was seen before the watch was turned off."""
+        if self._watch.is_reading:
+            self._receive()
+
+    def _receive(self) -> None:
         try:
             reader = self._reader
             window = reader.window()
@@ -333,7 +361,7 @@ class Connection:
 
     def _on_more_input(self) -> None:
         if self.state is _OPEN:
-            self._on_readable()
+            self._receive()
 
     def _end_input(self) -> None:
         """The peer sends nothing more. All it asked for has been handed out, and is answered before the end."""
@@ -353,7 +381,7 @@ class Connection:
             self._move(Event.MEMORY)
             self._watch.read(True)
             self._idle.moved()
-            self._on_readable()
+            self._receive()
 
     def close_for_memory(self, stalled_ms: int) -> None:
         """Others need the memory of the request that the peer does not complete."""
@@ -378,14 +406,20 @@ class Connection:
                 self._move(Event.LOW_WATER)
         finally:
             self._is_flush_due = False
-        is_open = self.state is _OPEN
-        self._reader.trim(is_paused=not is_open)
-        if is_open is not self._watch.is_reading:
-            self._watch.read(is_open)
-        if is_open and self._transport.has_input:
+        self._settle()
+        if self.state is _OPEN and self._transport.has_input:
             self._services.loop.call_soon(self._on_more_input)
         if self._resume_pushing is not None or self.state in ENDING:
             self._after_write()
+
+    def _settle(self) -> None:
+        """No more frames are taken for now: keep what has to be kept, and have the socket read if more may come."""
+        is_open, reader, watch = self.state is _OPEN, self._reader, self._watch
+        reader.trim(is_paused=not is_open)
+        if is_open is not watch.is_reading:
+            watch.read(is_open)
+        if self._transport.is_plain:
+            watch.receive(reader.is_at_rest)
 
     def _dispatch(self) -> bool:
         """Frames to the handler, until there is none or the connection is no longer open. False when it is closed."""
@@ -433,9 +467,32 @@ class Connection:
 
     def _schedule_flush(self) -> None:
         self._is_flush_due = True
-        self._services.loop.call_soon(self._flush)
+        self._services.sockets.flush_soon(self)
 
-    def _flush(self) -> None:
+    def sendable(self) -> list[Part] | None:
+        """What may be sent together with what others have ready; None if there is nothing, or no room in the socket."""
+        parts = self._output.parts
+        return parts if parts and self._transport.is_plain and not self._watch.is_writing else None
+
+    def on_sent(self, sent_bytes: int | None, now_ms: int) -> bool:
+        """So many bytes of what was sendable have been sent, with None all of it. Whether nothing is left to do: else
+        `flush` follows.
+        """
+        output, metrics = self._output, self._services.metrics
+        memory_before = output.memory_bytes
+        output.sent(memory_before if sent_bytes is None else sent_bytes)
+        moved_bytes = memory_before - output.memory_bytes
+        metrics.bytes_out += moved_bytes
+        metrics.out_bytes -= moved_bytes
+        if moved_bytes:
+            self._idle.moved_ms = now_ms
+        if sent_bytes is not None or self.state is not _OPEN or self._resume_pushing is not None:
+            return False
+        self._is_flush_due = False
+        return True
+
+    def flush(self) -> None:
+        """Send what is ready, and go on or end, if that allows it."""
         self._is_flush_due = False
         if self.state is _CLOSED:
             return
@@ -446,7 +503,12 @@ class Connection:
         except Exception:
             self._break()
 
-    def _on_writable(self) -> None:
+    def on_writable(self) -> None:
+        """There is room to send, or the peer is gone, unless that was seen before the watch was turned off."""
+        if self._watch.is_writing:
+            self._write_on()
+
+    def _write_on(self) -> None:
         try:
             self._write()
             self._after_write()
@@ -479,7 +541,7 @@ class Connection:
         """The slice of a file that was asked for is in the page cache now."""
         self._output.resume()
         if self.state is not _CLOSED:
-            self._on_writable()
+            self._write_on()
 
     def _write(self) -> bool:
         """Send what the peer takes. False when it is gone, and the connection closed."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.network.flow_control import FlowControl
     from ottla.network.frame_reader import Framing
     from ottla.network.metrics import NetworkMetrics
+    from ottla.network.reactor import Sockets
     from ottla.network.request_memory import RequestMemory
     from ottla.runtime.clock import Clock
     from ottla.runtime.cork import Cork
@@ -40,6 +41,8 @@ class ConnectionServices(Struct, kw_only=True, eq=False):
     framing: Framing
     shed: Callable[[], None]
     """Closes those who do not read, when responses take more than `out_bytes_hard_max`."""
+    sockets: Sockets
+    """Watches their sockets, receives and sends many at a time where that can be."""
     wait_for_disk: Callable[[Connection, FileSlice], None]
     """Reads a slice into the page cache elsewhere; `Connection.on_read_ahead` is called when that is done."""
     on_found: Callable[[FileSlice], None]

@@ -32,7 +32,8 @@ MIXED_MAX = 256 * KIB
 class FrameReader(ABC):
     """The receiving state of one connection. A subclass says where a frame ends.
 
-    The order of calls: `window`, receive into it, `received`, `next_frame` until None, `trim`.
+    The order of calls: `window`, receive into it, `received`, `next_frame` until None, `trim`; or `adopt`, `next_frame`
+    until None, `trim`.
 
     What a subclass works with: the bytes from `_start` to `_end` of `buffer` are not parsed; `_need` is how many bytes
     the first frame of them has with its delimiters, 0 while that is not known, and is what makes room for the rest of
@@ -45,6 +46,7 @@ class FrameReader(ABC):
         "_end",
         "_expected",
         "_is_holding",
+        "_is_shared",
         "_large",
         "_last",
         "_max_bytes",
@@ -71,6 +73,27 @@ class FrameReader(ABC):
         self._expected = SMALLEST
         self._large = 0  # size of the last frame when that was a large one
         self._is_holding = False
+        self._is_shared = False  # `buffer` is that of many connections, for the turn
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing of a frame is here, and what comes next is expected to be small: it may be received together
+        with what others send, and adopted.
+        """
+        return self.buffer is None and not self._set_aside and self._expected <= SMALLEST and not self._large
+
+    def adopt(self, buffer: ReceiveBuffer, start: int, end: int) -> None:
+        """The next bytes lie in a buffer that is shared, and lent until `trim`: SMALLEST of them at most.
+
+        In place of `window` and `received`, for a reader that is at rest.
+        """
+        assert self.buffer is None
+        assert not self._set_aside
+        self.buffer = buffer
+        self._start, self._end = start, end
+        self._is_shared = True
+        if end - start >= SMALLEST:
+            self._expected = 2 * SMALLEST
 
     def window(self) -> memoryview | None:
         """Where the next bytes go, never empty. None when there is no memory now; the owner is told when to go on."""
@@ -112,6 +135,14 @@ class FrameReader(ABC):
         if buffer is None:
             return
         left = self._end - self._start
+        if self._is_shared:
+            self._is_shared = False
+            self.buffer = None
+            if left and is_paused:
+                self._keep(buffer.view[self._start : self._end])
+            elif left:
+                self._set_aside = bytes(buffer.view[self._start : self._end])
+            return
         if left > SMALLEST or (left and is_paused):
             self._memory.hold(self._owner, buffer.capacity)
             self._is_holding = True
@@ -131,8 +162,10 @@ class FrameReader(ABC):
             self._last.on_return = None
             self._last = None
         if self.buffer is not None:
-            self.buffer.release()
+            if not self._is_shared:
+                self.buffer.release()
             self.buffer = None
+        self._is_shared = False
         self._set_aside = b""
         self._start = self._end = self._need = 0
         self._memory.forget(self._owner)
@@ -197,6 +230,14 @@ class FrameReader(ABC):
         if not self._need:  # a frame ends where its last byte says: make room for as much again
             return pooled_size(max(SMALLEST, 2 * received))
         return pooled_size(min(self._need, max(_UNEARNED, 2 * received, self._large)))
+
+    def _keep(self, data: memoryview) -> None:
+        """Have a buffer of its own for what was received with others and is not to be handed out yet."""
+        buffer = self._memory.pool.take(pooled_size(len(data)))
+        buffer.view[: len(data)] = data
+        self._use(buffer, len(data))
+        self._memory.hold(self._owner, buffer.capacity)
+        self._is_holding = True
 
     def _forget_last(self) -> None:
         self._last = None

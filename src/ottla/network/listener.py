@@ -3,10 +3,12 @@
 import asyncio
 import errno
 import logging
+import select
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
@@ -19,6 +21,7 @@ from ottla.network.frame_reader import Framing
 from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listening_socket import open_listening_sockets
 from ottla.network.metrics import NetworkMetrics
+from ottla.network.reactor import LoopSockets, Reactor, Sockets
 from ottla.network.read_ahead import ReadAhead
 from ottla.network.request_memory import RequestMemory
 from ottla.network.transport import SocketTransport, Transport
@@ -36,6 +39,9 @@ _ACCEPTS_PER_TURN = 64
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ACCEPT_PAUSE_MS = 200
 _READ_AHEAD_THREADS = 4
+
+HAS_EPOLL: Final = hasattr(select, "epoll")
+"""Whether sockets are served together (`ottla.network.reactor`)."""
 
 HandlerFactory = Callable[[Connection], ConnectionHandler]
 
@@ -133,9 +139,13 @@ class Listener:
             framing=self._framing,
             wait_for_disk=self._wait_for_disk,
             on_found=self._read_ahead.found,
+            sockets=self._sockets_of(loop, self._memory),
         )
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
+
+    def _sockets_of(self, loop: asyncio.AbstractEventLoop, memory: RequestMemory) -> Sockets:
+        return Reactor(loop, self._clock, memory, self._cork) if HAS_EPOLL else LoopSockets(loop)
 
     async def close(self, drain_ms: int = 0) -> None:
         """Accept no more, read no more, send what is answered within `drain_ms`, then close what is left."""
@@ -151,6 +161,9 @@ class Listener:
             connection.close()
         for sock in tuple(self._refused):
             self._end_refused(sock)
+        if self._services is not None:
+            self._services.sockets.close()
+            self._services = None
         await self._tasks.close()
 
     def _stop_accepting(self) -> None:

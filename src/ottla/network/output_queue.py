@@ -76,6 +76,25 @@ class OutputQueue:
         self.is_waiting_for_disk = False
         self._checked_bytes = _CHUNK_BYTES
 
+    def sent(self, count: int) -> None:
+        """So many bytes have been given to the socket by somebody else. Only for a queue of nothing but bytes."""
+        self.sent_bytes += count
+        if count == self.memory_bytes:
+            self.parts.clear()
+            self.memory_bytes = 0
+            return
+        done = 0
+        for part in self.parts:
+            size = len(part)
+            if count < size:
+                if count:
+                    self.parts[done] = self._rest(part, count)
+                break
+            count -= size
+            done += 1
+            self.memory_bytes -= size
+        del self.parts[:done]
+
     def clear(self) -> None:
         """Forget everything; the owners of files are let go."""
         self.parts.clear()

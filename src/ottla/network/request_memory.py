@@ -111,6 +111,10 @@ class RequestMemory:
             return None
         return self.pool.take(size if self._assembling_bytes + size <= self._half else SMALLEST)
 
+    def take_to_share(self, size: int) -> ReceiveBuffer | None:
+        """A buffer for the requests of many; None while there is no memory to begin a request. Nobody waits for it."""
+        return self.pool.take(size) if self.handled_bytes < self._half else None
+
     def permits(self, reader: Reader, size: int) -> bool:
         """Whether `reader` may hold `size` bytes for a request of which a part has arrived; if not, it has to wait."""
         if self._may_hold(reader, size):

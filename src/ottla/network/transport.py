@@ -19,6 +19,11 @@ class Transport(Protocol):
         ...
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the bytes of `fileno` are those of the peer, and others may receive and send them."""
+        ...
+
+    @property
     def is_ready(self) -> bool:
         """Whether bytes can be sent as soon as the socket has room; not so while a handshake waits for the peer."""
         ...
@@ -64,6 +69,7 @@ class SocketTransport(socket.socket):
     __slots__ = ()
 
     sends_files = True
+    is_plain = True
     is_ready = True
     has_input = False
     has_output = False

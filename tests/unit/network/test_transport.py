@@ -35,6 +35,7 @@ class TlsTransport:
     """What a server would put between a connection and its socket: records of at most 16 KiB, sent whole."""
 
     sends_files = False
+    is_plain = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock

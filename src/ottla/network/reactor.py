@@ -1,0 +1,206 @@
+"""All sockets of a listener in one turn of the event loop.
+
+    epoll's descriptor is readable
+      receive   one native call: what all ready sockets hold, into one buffer
+                | request of A | requests of B   | part of C's |  free  |
+      hand out  each connection cuts and handles its own; what they append is gathered over all of them
+      send      one native call: the answers of all of them
+      look      connections that receive by themselves, have room to send, or whose peer is gone
+
+No thread: the loop calls, and everything is decided by the connections (`ottla.network.connection`), with the limits
+they always have. Of one connection a turn takes as much as may be set aside of a request that is not complete. Who
+sends more, or whose request is not complete, receives by itself until that is over: into a buffer of its own, which
+request memory has to permit, and which a large request fills to its end without a copy.
+
+A connection that the reactor cannot receive from or send to (TLS) is only watched by it. Where the system has no epoll,
+`LoopSockets` leaves the watching to the event loop, and everything else to the connections.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ottla.native import SocketPoll
+from ottla.network.receive_buffer import KIB, SMALLEST, ReceiveBuffer
+from ottla.network.request_memory import RequestMemory
+from ottla.network.response_queue import Part
+from ottla.network.socket_watch import READABLE, WRITABLE, LoopSocketWatch, PolledSocketWatch, SocketWatch
+from ottla.runtime.clock import Clock
+from ottla.runtime.cork import Cork
+
+if TYPE_CHECKING:
+    from ottla.network.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+SHARE_BYTES: Final = SMALLEST
+"""What is received from one connection in a turn: a part of a request that is so small waits outside of any buffer."""
+
+TURN_BYTES: Final = 128 * KIB
+"""The buffer that the requests of a turn share."""
+
+
+class Sockets(Protocol):
+    """Who watches the sockets of a listener."""
+
+    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
+        """A watch over a socket that is not watched for anything yet. `is_plain`: its bytes are what its owner reads
+        and sends.
+        """
+        ...
+
+    def flush_soon(self, connection: "Connection") -> None:
+        """Have a connection send what is ready before the turn of the loop is over."""
+        ...
+
+    def close(self) -> None:
+        """All sockets are closed."""
+        ...
+
+
+class LoopSockets:
+    """Each socket for itself, by the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
+        """As `Sockets` says."""
+        return LoopSocketWatch(self._loop, fd, owner)
+
+    def flush_soon(self, connection: "Connection") -> None:
+        """As `Sockets` says."""
+        self._loop.call_soon(connection.flush)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class Reactor:
+    """All sockets together, by epoll. Belongs to the event loop."""
+
+    __slots__ = (
+        "_clock",
+        "_cork",
+        "_is_turning",
+        "_last",
+        "_loop",
+        "_memory",
+        "_poll",
+        "_position",
+        "_unsent",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, memory: RequestMemory, cork: Cork) -> None:
+        """Raises OSError where the system has no epoll."""
+        self._loop = loop
+        self._clock = clock
+        self._memory = memory
+        self._cork = cork
+        self._poll = SocketPoll()
+        self._last: ReceiveBuffer | None = None  # given up here, still held by requests, with room from `_position` on
+        self._position = 0
+        self._unsent: dict[Connection, None] = {}  # in the order in which they asked
+        self._is_turning = False
+        loop.add_reader(self._poll.fileno(), self._turn)
+
+    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
+        """As `Sockets` says."""
+        return PolledSocketWatch(self._poll, fd, owner, receives=is_plain)
+
+    def flush_soon(self, connection: "Connection") -> None:
+        """As `Sockets` says."""
+        if not self._unsent and not self._is_turning:
+            self._loop.call_soon(self._flush)
+        self._unsent[connection] = None
+
+    def close(self) -> None:
+        """As `Sockets` says."""
+        self._loop.remove_reader(self._poll.fileno())
+        self._poll.close()
+        if self._last is not None:
+            self._last.on_return = None
+            self._last = None
+
+    def _turn(self) -> None:
+        buffer = self._take_buffer()
+        position = self._position
+        received, ready, lost = self._poll.receive(None if buffer is None else buffer.view, position, SHARE_BYTES)
+        if buffer is not None:
+            try:
+                if received:
+                    position = received[-1][2]
+                    self._hand_out(received, buffer)
+            finally:
+                self._put_by(buffer, position)
+        for connection, number in lost:
+            connection.on_lost(number)
+        for connection, events in ready:
+            if events & READABLE:
+                connection.on_readable()
+            if events & WRITABLE:
+                connection.on_writable()
+
+    def _hand_out(self, received: Sequence[tuple["Connection", int, int]], buffer: ReceiveBuffer) -> None:
+        now_ms = self._clock.monotonic_ms()
+        cork = self._cork
+        self._is_turning = True
+        try:
+            cork.cork()
+            for connection, begin, end in received:
+                connection.on_received(buffer, begin, end, now_ms)
+            cork.uncork()
+        except Exception:
+            logger.exception("what was received together could not be handled to its end")
+        finally:
+            self._is_turning = False
+        self._flush()
+
+    def _take_buffer(self) -> ReceiveBuffer | None:
+        """The buffer of a turn, to be filled from `_position` on: the rest of the last one while that is held anyway.
+
+        None while there is no memory for requests: then each connection is told by itself, and waits for its turn.
+        """
+        buffer = self._last
+        if buffer is not None:
+            buffer.retain()
+            buffer.on_return = None
+            self._last = None
+            return buffer
+        self._position = 0
+        return self._memory.take_to_share(TURN_BYTES)
+
+    def _put_by(self, buffer: ReceiveBuffer, position: int) -> None:
+        if buffer.reference_count > 1 and buffer.capacity - position >= SHARE_BYTES:
+            self._last = buffer
+            self._position = position
+            buffer.on_return = self._forget_last
+        buffer.release()
+
+    def _forget_last(self) -> None:
+        self._last = None
+
+    def _flush(self) -> None:
+        """Send what is ready on all connections, with one call where it is nothing but bytes."""
+        if not self._unsent:
+            return
+        unsent, self._unsent = self._unsent, {}
+        sending: list[Connection] = []
+        sockets: list[int] = []
+        outputs: list[list[Part]] = []
+        rest: list[Connection] = []
+        for connection in unsent:
+            parts = connection.sendable()
+            if parts is None:
+                rest.append(connection)
+            else:
+                sending.append(connection)
+                sockets.append(connection.fd)
+                outputs.append(parts)
+        if sending:  # and from here to the accounts nobody is called: a socket is still that of its connection
+            short = dict(self._poll.send(sockets, outputs))
+            now_ms = self._clock.monotonic_ms()
+            rest += [each for index, each in enumerate(sending) if not each.on_sent(short.get(index), now_ms)]
+        for connection in rest:
+            connection.flush()

@@ -1,0 +1,317 @@
+"""Connections whose peers and handlers do as they please, step by step, in an order that a seed decides.
+
+What a peer has received must be the beginning of what it is owed, to the byte: each answer names its peer and its
+request, so that one that is lost, doubled, out of order or another's is found. Who does not hang up gets all of it.
+"""
+
+import asyncio
+import socket
+import struct
+import tempfile
+from collections.abc import Iterator
+from random import Random
+from typing import BinaryIO
+
+import pytest
+
+from ottla.network.config import NetworkConfig
+from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.receive_buffer import KIB, ReceiveBuffer
+from ottla.network.response_queue import Part
+from ottla.runtime.file_slice import FileSlice
+from tests.unit.network.peers import Door, Echo, framed, opened, turns, until
+
+MIB = 1024 * KIB
+SOCKETS = ("reactor",)  # uvloop leaves some resets unsaid
+CONFIG = NetworkConfig(
+    in_flight_requests_max=5,
+    out_bytes_max=64 * KIB,
+    queued_max_request_bytes=4 * MIB,
+    socket_send_buffer_bytes=8 * KIB,
+)
+REQUEST_SIZES = (8, 8, 8, 60, 2_000, 17_000, 90_000)
+ANSWER_SIZES = (0, 0, 30, 3_000, 40_000)
+PIECES = (1, 4, 9, 200, 5_000, 60_000)
+REQUESTS_MAX = 12
+STEPS = 60
+FILE_BYTES = 50_000
+
+NAME = struct.Struct(">ii")
+
+
+def file_bytes() -> bytes:
+    return bytes(index * 7 % 251 for index in range(FILE_BYTES))
+
+
+def request(peer: int, number: int) -> bytes:
+    return framed(NAME.pack(peer, number) + bytes(REQUEST_SIZES[(peer * 5 + number * 3) % len(REQUEST_SIZES)] - 8))
+
+
+def has_answer(number: int) -> bool:
+    return number % 7 != 3
+
+
+def answer(peer: int, number: int, file: BinaryIO | None = None) -> list[Part]:
+    """The answer in its parts; without a file as it arrives."""
+    if not has_answer(number):
+        return []
+    size = ANSWER_SIZES[(peer * 3 + number * 5) % len(ANSWER_SIZES)]
+    head = NAME.pack(peer, number)
+    if number % 4 != 1:
+        return [struct.pack(">i", 8 + size), head + bytes([number + 1]) * size]
+    position = number * 100
+    length = struct.pack(">i", 8 + size + 3)
+    piece: Part = (
+        CONTENT[position : position + size] if file is None else FileSlice(file.fileno(), position, size, file)
+    )
+    return [length + head, piece, b"end"]
+
+
+CONTENT = file_bytes()
+
+
+def owed(peer: int, count: int) -> bytes:
+    """What a peer gets for its first requests."""
+    return b"".join(bytes(part) for number in range(count) for part in answer(peer, number))  # type: ignore[arg-type]
+
+
+class Wilful(Echo):
+    """Keeps its requests until it is told to answer one of them."""
+
+    def __init__(self, connection: Connection, rng: Random, file: BinaryIO) -> None:
+        super().__init__(connection)
+        self.rng = rng
+        self.file = file
+        self.peer: int | None = None
+        self.count = 0
+        self.unanswered: list[tuple[int, ReceiveBuffer, ResponseSlot]] = []
+
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+        peer, number = NAME.unpack_from(frame)
+        assert self.peer in (None, peer), "a request of another peer"
+        assert number == self.count, "requests are handed out once and in order"
+        assert framed(bytes(frame)) == request(peer, number)
+        self.peer, self.count = peer, number + 1
+        buffer.retain()
+        self.unanswered.append((number, buffer, slot))
+        if self.rng.random() < 0.3:
+            self.answer()
+
+    def answer(self) -> None:
+        if self.unanswered:
+            number, buffer, slot = self.unanswered.pop(self.rng.randrange(len(self.unanswered)))
+            assert self.peer is not None
+            parts = answer(self.peer, number, self.file)
+            if parts:
+                slot.send(parts)
+            else:
+                slot.skip()
+            buffer.release()
+
+    def on_end_of_input(self) -> None:
+        super().on_end_of_input()
+        while self.rng.random() < 0.5:
+            self.answer()
+
+
+class Stepper:
+    """A peer that takes one step when it is told to."""
+
+    def __init__(self, number: int, door: Door[Wilful], rng: Random) -> None:
+        self.number = number
+        self.rng = rng
+        self.count = rng.randint(1, REQUESTS_MAX)
+        self.unsent = memoryview(self.asked(self.count))
+        self.ends = list(self._ends())
+        self.sent = 0
+        self.received = bytearray()
+        self.has_finished = self.is_gone = self.has_ended = False
+        self.sock = socket.socket()
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * KIB)
+        # With loopback's segments of 64 KiB a window so small would open by timers only.
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1_000)
+        self.sock.connect(tuple(door.listener.address))
+        self.sock.setblocking(False)
+
+    def _ends(self) -> Iterator[int]:
+        end = 0
+        for index in range(self.count):
+            end += len(request(self.number, index))
+            yield end
+
+    def asked(self, count: int) -> bytes:
+        """Its first requests."""
+        return b"".join(request(self.number, index) for index in range(count))
+
+    @property
+    def whole_count(self) -> int:
+        """Requests that it has sent to their end."""
+        return sum(end <= self.sent for end in self.ends)
+
+    def send(self, size: int) -> None:
+        if self.has_finished or self.is_gone or not self.unsent:
+            return
+        try:
+            count = self.sock.send(self.unsent[:size])
+        except BlockingIOError:
+            return
+        except OSError:  # the broker is closing
+            self.has_finished = True
+            return
+        self.unsent = self.unsent[count:]
+        self.sent += count
+
+    def receive(self, size: int) -> None:
+        if self.is_gone or self.has_ended:
+            return
+        try:
+            data = self.sock.recv(size)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            self.has_ended = True
+            return
+        self.has_ended = not data
+        self.received += data
+
+    def finish(self) -> None:
+        if not self.is_gone and not self.has_finished:
+            self.has_finished = True
+            try:
+                self.sock.shutdown(socket.SHUT_WR)
+            except OSError:  # the broker has closed it
+                self.has_ended = True
+
+    def reset(self) -> None:
+        if not self.is_gone:
+            self.is_gone = True
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.sock.close()
+
+    def check(self, handed_out: int, *, is_complete: bool) -> None:
+        """`handed_out`: how many of its requests the handler got."""
+        expected = owed(self.number, self.count)
+        assert expected.startswith(self.received), "every answer is its own, once and in order"
+        if is_complete:
+            assert len(self.received) == len(owed(self.number, handed_out)), "no answer is lost"
+
+
+class Life:
+    """A listener, its peers, and what happens to them."""
+
+    def __init__(self, door: Door[Wilful], rng: Random) -> None:
+        self.door = door
+        self.rng = rng
+        self.peers = [Stepper(number, door, rng) for number in range(rng.randint(1, 5))]
+        self.closing: asyncio.Task[None] | None = None
+
+    async def step(self) -> None:
+        """One thing that happens."""
+        peer, choice, rng = self.rng.choice(self.peers), self.rng.random(), self.rng
+        if choice < 0.35:
+            peer.send(rng.choice(PIECES))
+        elif choice < 0.6:
+            peer.receive(rng.choice(PIECES))
+        elif choice < 0.75 and self.door.handlers:
+            rng.choice(self.door.handlers).answer()
+        elif choice < 0.97:
+            await turns(rng.randint(1, 3))
+        elif choice < 0.99:
+            peer.finish()
+        else:
+            peer.reset()
+
+    def shut_down(self) -> None:
+        """The listener closes once all is answered that was handed out."""
+        self.closing = asyncio.ensure_future(self.door.listener.close(drain_ms=1_000))
+
+    async def end(self) -> None:
+        """Who has not hung up sends and reads to the end, and everything is answered."""
+        async with asyncio.timeout(20):
+            while not all(peer.is_gone or peer.has_ended for peer in self.peers) or self.door.listener.connections:
+                for peer in self.peers:
+                    peer.send(1 << 20)
+                    peer.receive(1 << 20)
+                    if not peer.unsent:
+                        peer.finish()
+                for handler in self.door.handlers:
+                    handler.answer()
+                await asyncio.sleep(0)
+            if self.closing is not None:
+                await self.closing
+
+    def check(self) -> None:
+        """Everybody has what is owed, and nothing is left over."""
+        door = self.door
+        counts = {handler.peer: handler.count for handler in door.handlers}
+        for peer in self.peers:
+            handed_out = counts.get(peer.number, 0)
+            # What reaches a closed socket has the system drop what it has still to send.
+            is_unheard = self.closing is not None and peer.sent > len(peer.asked(handed_out))
+            peer.check(handed_out, is_complete=not peer.is_gone and not is_unheard)
+            assert peer.is_gone or self.closing is not None or handed_out == peer.whole_count
+            peer.sock.close()
+        for handler in door.handlers:
+            while handler.unanswered:
+                handler.answer()
+            assert handler.closed == 1
+        assert door.listener.metrics.out_bytes == 0
+        assert (door.memory.pool.in_use_bytes, door.memory.assembling_bytes, door.memory.waiting_count) == (0, 0, 0)
+
+
+async def live(seed: int, file: BinaryIO) -> None:
+    rng = Random(seed)
+    async with opened(lambda connection: Wilful(connection, rng, file), CONFIG) as door:
+        life = Life(door, rng)
+        shut_down_at = rng.randrange(STEPS) if rng.random() < 0.2 else None
+        for step in range(STEPS):
+            await life.step()
+            if step == shut_down_at:
+                life.shut_down()
+        await life.end()
+        life.check()
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(20), id="few"),
+        pytest.param(range(20, 1_020), id="some", marks=pytest.mark.slow),
+        pytest.param(range(1_020, 50_000), id="many", marks=pytest.mark.long),
+    ],
+)
+async def test_no_answer_is_lost_doubled_or_anothers(seeds: range):
+    with tempfile.TemporaryFile() as file:
+        file.write(CONTENT)
+        file.flush()
+        for seed in seeds:
+            try:
+                await live(seed, file)
+            except BaseException as error:
+                error.add_note(f"the seed is {seed}")
+                raise
+
+
+async def test_the_checker_notices_an_answer_that_is_lost_doubled_or_anothers():
+    rng = Random(1)
+    with tempfile.TemporaryFile() as file:
+        async with opened(lambda connection: Wilful(connection, rng, file), CONFIG) as door:
+            check_the_checker(Stepper(3, door, rng))
+            await until(lambda: not door.listener.connections)
+
+
+def check_the_checker(peer: Stepper) -> None:
+    peer.count = 4
+    whole = owed(3, 4)
+    first = owed(3, 1)
+    for received in (whole[len(first) :], first + whole, owed(2, 4), whole[:-1] + b"x"):
+        peer.received = bytearray(received)
+        with pytest.raises(AssertionError):
+            peer.check(4, is_complete=False)
+    peer.received = bytearray(whole[:-1])
+    peer.check(4, is_complete=False)
+    with pytest.raises(AssertionError):
+        peer.check(4, is_complete=True)
+    peer.received = bytearray(whole)
+    peer.check(4, is_complete=True)
+    peer.sock.close()
