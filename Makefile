@@ -10,7 +10,7 @@ RACES_SECONDS ?= 60
 RACES_SEED ?= 1
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test test-fast conformance hostile chaos races check fuzz bench bench-parts docs clean
+.PHONY: setup run test test-fast conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -38,6 +38,9 @@ races: $(STAMP)/test ## Do what people do to one broker at the same time, and ch
 
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile
+
+interleavings: $(STAMP)/test ## Let the peers of connections do as they please 100,000 times: no answer lost, doubled or another's (half an hour)
+	@$(BIN)/python -m pytest tests/unit/network/test_interleavings.py
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check
