@@ -205,14 +205,24 @@ class TopicService:
         image = self._controller.image
         return [name for name in names if image.topic(name) is None and _is_legal(name)]
 
-    async def auto_create(self, principal: Principal, names: Iterable[str]) -> dict[str, Outcome[TopicImage]]:
+    async def auto_create(
+        self, principal: Principal, names: Iterable[str], quota: MutationQuota = NO_MUTATION_QUOTA
+    ) -> dict[str, Outcome[TopicImage]]:
         """Create topics with the broker's defaults, those of coordinators as they need them.
 
-        A topic that is there already is not an error. The outcome of each is its image, or why there is none.
+        A topic that is there already is not an error. The outcome of each is its image, or why there is none; one that
+        the quota does not allow now is not there, and asked for again.
         """
         names = list(dict.fromkeys(names))
         refused = self._refused_creations(principal, names)
-        return await _by_name(names, lambda name: name, refused, self._create_with_defaults)
+        wanted = {name: self._controller.partitions_of(NewTopic(name)) for name in names if not is_internal_topic(name)}
+        taken = _taken(quota, wanted, refused)
+        for name, error in refused.items():
+            if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                refused[name] = _unknown(name)
+        outcomes = await _by_name(names, lambda name: name, refused, self._create_with_defaults)
+        _give_back(quota, taken, outcomes)
+        return outcomes
 
     async def ensure_internal(self, name: str) -> TopicImage:
         """The topic of a coordinator, created now by the broker itself if it is not there. Raises ApiError."""

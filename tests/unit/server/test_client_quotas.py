@@ -21,7 +21,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.server.socketless_broker import Peer, SocketlessBroker
 
@@ -261,3 +261,20 @@ async def test_a_question_that_cannot_be_meant_is_refused(
     answer = await socketless_broker.connect().ask(request, 1)
     assert (answer.error_code, answer.entries) == (code, None)
     assert answer.error_message
+
+
+async def test_topics_that_come_to_be_because_they_are_asked_for_count_as_well(
+    socketless_broker: SocketlessBroker,
+) -> None:
+    await set_quota(socketless_broker, "controller_mutation_rate", 1.0)
+    peer = socketless_broker.connect()
+    names = [f"asked-{number}" for number in range(7)]
+    topics = tuple(MetadataRequestTopic(name=name) for name in names)
+    answer = await peer.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 12)
+    created = [topic.error_code for topic in answer.topics]
+    # Two partitions each: six topics take the eleven partitions there are, and one more; the seventh is for later.
+    assert created == [ErrorCode.NONE] * 6 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert (answer.throttle_time_ms, peer.muted_ms) == (1_000, [1_000])
+    socketless_broker.timer.advance(1_000)
+    answer = await peer.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 12)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE] * 7

@@ -80,7 +80,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
         async for names in in_turns(list(asked.names)):
             missing += ctx.broker.topics.missing(names)
         if missing:
-            created = await ctx.broker.topics.auto_create(ctx.principal, missing)
+            created = await ctx.broker.topics.auto_create(ctx.principal, missing, ctx.mutation_quota(strict_since=0))
     return await _answer(ctx, request, asked, created)
 
 
