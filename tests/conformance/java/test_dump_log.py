@@ -1,5 +1,6 @@
 """kafka-dump-log over our files: what Apache Kafka would find on this disk."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,15 +9,20 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from ottla.storage.log_config import LogConfig
 from tests.broker_process import BrokerProcess
 from tests.conformance.java.jvm import Ended, Jvm
 from tests.conformance.java.kafka_tools import KafkaTools
 from tests.conformance.topics import new_topic
+from tests.unit.storage.data_directory import opened
+from tests.unit.storage.transactional_log import ABORT, COMMIT, append, committed, data, marker
 
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Kafka's tools", feature="dump-log of our files")]
 BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* compresscodec: (\w+) crc: \d+ isvalid: (\w+)")
 RECORD = re.compile(r"\| offset: (\d+) CreateTime: \d+ keySize: .* payload: (\d+) \w+")
 KEYED = re.compile(r"\| offset: (\d+) .*key: key (\d+)")
+MARKER = re.compile(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)")
+ABORTED = re.compile(r"version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)")
 # The tool counts from -1 in every file: it finds a gap in front of each segment but the first.
 FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n")
 # A segment of the smallest size that is allowed holds about a hundred records of this length.
@@ -143,3 +149,37 @@ def test_a_compacted_log_with_its_gaps(tools: KafkaTools, new_broker: Callable[.
     assert [line for line in dump(tools, indexes, "--verify-index-only").lines if "Dumping" not in line] == []
     sane = [line for line in dump(tools, indexes, "--index-sanity-check").lines if "Dumping" not in line]
     assert sane == [f"{index} passed sanity check." for index in indexes]
+
+
+async def write_transactions(path: Path) -> None:
+    """Two segments: transactions that were committed and aborted, and one that is open."""
+    config = LogConfig(segment_bytes=2_000)
+    async with opened(path) as directory:
+        log = await directory.log(config)
+        append(directory, log, data(300, b"open", epoch=5))
+        for number in range(10):
+            append(directory, log, data(100, b"x" * 100))
+            append(directory, log, data(200, b"y" * 100))
+            append(directory, log, marker(100, ABORT if number % 2 else COMMIT, coordinator_epoch=7))
+            append(directory, log, marker(200, ABORT, coordinator_epoch=8))
+        await committed(log)
+
+
+def test_transactions_in_logs_indexes_and_snapshots(jvm: Jvm, tmp_path: Path) -> None:
+    asyncio.run(write_transactions(tmp_path))
+    tools, partition = KafkaTools(jvm, ""), tmp_path / "orders-0"
+    lines = dump(tools, files(partition, "log"), "--deep-iteration", "--print-data-log").lines
+    markers = [found.groups() for line in lines if (found := MARKER.search(line))]
+    ends = [("ABORT" if number % 2 else "COMMIT", "7") for number in range(10)]
+    assert markers == [each for end in ends for each in (end, ("ABORT", "8"))]
+    assert len(files(partition, "txnindex")) == len(files(partition, "log")) == 3
+    lines = dump(tools, files(partition, "txnindex")).lines
+    aborted = [tuple(map(int, found.groups())) for line in lines if (found := ABORTED.search(line))]
+    first = range(1, 41, 4)
+    of_both = [((100, at, at + 2, 0), (200, at + 1, at + 3, 0)) for at in first]
+    assert aborted == [each for number, pair in enumerate(of_both) for each in (pair if number % 2 else pair[1:])]
+    rows = dump(tools, files(partition, "snapshot")[-1:]).lines
+    (still_open,) = [row for row in rows if "producerId: 300 " in row]
+    assert "producerEpoch: 5 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong[0]" in still_open
+    ended = [row for row in rows if "producerId: 200 " in row]
+    assert all("coordinatorEpoch: 8 currentTxnFirstOffset: OptionalLong.empty" in row for row in ended)
