@@ -20,6 +20,7 @@ from ottla.storage.offset_checkpoint import format_checkpoint
 from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState
+from ottla.storage.transaction_index import AbortedTransaction
 from tests.fuzz import seed_files
 from tests.fuzz.targets.messages import MESSAGES, id_of
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
@@ -239,6 +240,10 @@ def small_files() -> Seeds:
     state = ProducerState(9, 1)
     state.add(1, ProducerBatch(0, 4, 100, 104, NOW_MS))
     state.add(1, ProducerBatch(5, 5, 105, 105, NOW_MS))
+    aborted = (
+        AbortedTransaction(9, BASE_OFFSET + 1, BASE_OFFSET + 5, BASE_OFFSET + 2),
+        AbortedTransaction(8, BASE_OFFSET + 2, BASE_OFFSET + 7, BASE_OFFSET + 8),
+    )
     files = (
         ("offset-index", struct.pack(">iiii", 7, 0, 19, 4310)),
         ("time-index", struct.pack(">qiqi", NOW_MS, 7, NOW_MS + 1, 19)),
@@ -248,6 +253,7 @@ def small_files() -> Seeds:
         ("meta-properties", b"# made\n" + format_meta_properties(MetaProperties("4L6g3nShT", 1, "oS3kqpEUQj"))),
         ("snapshot", encode_snapshot([state])),
         ("properties", b"# c\nlog.dirs = /var\\\n  /lib\nname:caf\\u00e9\\t\nflag\n"),
+        ("transaction-index", b"".join(each.encode() for each in aborted)),
     )
     assert BASE_OFFSET
     for index, (name, content) in enumerate(files):

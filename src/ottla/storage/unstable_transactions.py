@@ -41,7 +41,7 @@ class UnstableTransactions:
 
     def begin(self, first_offset: int) -> None:
         """A transaction has its first record at the end of the log."""
-        self._open.append(first_offset)
+        insort(self._open, first_offset)
         self.count += 1
 
     def end(self, first_offset: int, marker_offset: int) -> int:

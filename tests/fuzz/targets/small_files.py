@@ -14,7 +14,9 @@ from ottla.storage.offset_checkpoint import format_checkpoint, parse_checkpoint
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.partition_metadata import format_partition_metadata, parse_partition_metadata
 from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from ottla.storage.producer_state_manager import ProducerStateManager
 from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
 
 BASE_OFFSET = 1 << 33
 LOG_BYTES = 5000
@@ -96,8 +98,24 @@ def snapshot(data: bytes) -> None:
             states = decode_snapshot(content)
         except InvalidInputError:
             continue
+        ProducerStateManager(states)
         written = encode_snapshot(states)
         assert encode_snapshot(decode_snapshot(written)) == written
+
+
+def transaction_index(data: bytes) -> None:
+    """An index that looks sound finds each of its transactions, and no other one, in every range."""
+    index = TransactionIndex(data)
+    for start, end in ((0, 1 << 62), (BASE_OFFSET, BASE_OFFSET + 77), (-1, -1)):
+        found, _ = index.between(start, end)
+        assert len(found) <= len(index)
+    index.require_sound(BASE_OFFSET, BASE_OFFSET + 1000)
+    assert TransactionIndex(b"".join(each.encode() for each in index)).to_bytes() == data
+    for each in index:
+        found, _ = index.between(each.last_offset, each.last_offset + 1)
+        assert (each.producer_id, each.first_offset) in found
+        assert each.encode() not in index.up_to(each.last_offset)
+    assert index.up_to(BASE_OFFSET + 1000) == data
 
 
 def properties(data: bytes) -> None:
@@ -115,6 +133,7 @@ FILES: tuple[Callable[[bytes], None], ...] = (
     meta_properties,
     snapshot,
     properties,
+    transaction_index,
 )
 
 

@@ -141,6 +141,22 @@ async def test_markers_stay_until_a_while_after_their_records_went(directory: Op
     assert [value for _, value in read_committed(log) if value != FILLING] == [b"z" + FILLING]
 
 
+async def test_a_transaction_that_was_aborted_earlier_does_not_count_for_the_next_of_its_producer(
+    directory: OpenDirectory,
+) -> None:
+    log = await directory.log(COMPACTED)
+    append(directory, log, data(1, b"old" + FILLING, key=b"k", transactional=False))
+    write(directory, log, A, b"other", b"aborted")
+    append(directory, log, marker(A, ABORT))
+    await fill(directory, log)
+    await compact(directory)
+    write(directory, log, A, b"k", b"new")
+    append(directory, log, marker(A, COMMIT))
+    await fill(directory, log)
+    await compact(directory)
+    assert [value for _, key, value in committed_rows(log) if key == b"k"] == [b"new" + FILLING]
+
+
 async def test_a_transaction_that_was_aborted_in_a_later_segment_goes_too(directory: OpenDirectory) -> None:
     log = await directory.log(COMPACTED)
     write(directory, log, A, b"k", b"aborted")
