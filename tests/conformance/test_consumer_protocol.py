@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 
 from tests.broker_process import BrokerProcess
-from tests.conformance.clients.face import PATIENCE_S, Member
+from tests.conformance.clients.face import PATIENCE_S, Client, Member
 from tests.conformance.group_members import (
     PARTITIONS,
     ConfluentMember,
@@ -170,11 +172,56 @@ def test_offsets_of_a_group_with_members_are_theirs_alone(broker: BrokerProcess)
     poll_until([member], lambda: bool(member.assignment()), [])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     altered = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])])
-    with pytest.raises(KafkaException):
-        altered[group].result(PATIENCE_S)
+    [refused] = altered[group].result(PATIENCE_S).topic_partitions
+    assert refused.error.name() == "UNKNOWN_MEMBER_ID"
     with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
         admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
     [described] = admin.describe_consumer_groups([group]).values()
     assert [each.client_id for each in described.result(PATIENCE_S).members] == ["rdkafka"]
     member.close()
     assert admin.delete_consumer_groups([group])[group].result(PATIENCE_S) is None
+
+
+@pytest.mark.proves(client=CLIENT, feature="moved while it runs")
+@pytest.mark.parametrize("kind", [ConfluentMember, ConsumerMember])
+def test_a_running_group_goes_on_from_where_it_is_moved_to(broker: BrokerProcess, kind: type[ConfluentMember]) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    members = [kind(broker, group, topic) for _ in range(2)]
+    got: list[bytes] = []
+    poll_until(members, shared_by(members), got)
+    values = fill(broker, topic, 100)
+    poll_until(members, lambda: set(got) >= values, got)
+    for member in members:
+        member.commit()
+    ottla = [sys.executable, "-m", "ottla.cli", "group", "reset", group, topic, "--to-earliest", "-b", broker.bootstrap]
+    moved = subprocess.run(ottla, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert moved.returncode == 0, moved.stderr
+    again: list[bytes] = []
+    poll_until(members, lambda: set(again) >= values, again)
+    assert sorted(again) == sorted(values)
+    poll_until(members, shared_by(members), again)
+    for member in members:
+        member.close()
+
+
+@pytest.mark.peer
+@pytest.mark.proves(client="franz-go", feature=FEATURE)
+@pytest.mark.parametrize("assignor", ["server-side sticky", "server-side range"])
+def test_members_written_in_go_share_a_topic_too(
+    group_broker: BrokerProcess, client_named: Callable[[str], Client], assignor: str
+) -> None:
+    topic, group = new_topic(group_broker, PARTITIONS), new_group()
+    client = client_named("franz-go")
+    members = [client.member(group, topic, assignor) for _ in range(2)]
+    got: list[bytes] = []
+    poll_until(members, shared_by(members), got)
+    assert group_type(group_broker, group) == "CONSUMER"
+    values = fill(group_broker, topic, 100)
+    poll_until(members, lambda: set(got) >= values, got)
+    for member in members:
+        member.commit()
+    members.pop().close()
+    values |= fill(group_broker, topic, 100, first=100)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    members[0].close()

@@ -4,6 +4,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 """
 
 import logging
+from importlib import import_module
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
@@ -34,6 +35,7 @@ from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
+from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
@@ -218,11 +220,16 @@ class Server:
         await self._listeners.start()
 
     def read_apis_later(self) -> None:
-        """Have the files of APIs that nobody asked for by then read in a while, one in a turn of the loop."""
+        """Have files that nobody needed by then read in a while, those of APIs and of kinds of groups, one in a turn of
+        the loop.
+        """
 
         async def read() -> None:
             for key in APIS:
                 APIS.find(key)
+                await self._doors.timer.sleep(1)
+            for module in MODULES_READ_LATER:
+                import_module(module)
                 await self._doors.timer.sleep(1)
             garbage.settle()
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,9 +96,10 @@ var balancers = map[string]kgo.GroupBalancer{
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
 }
 
-// openMember joins a group.
+// openMember joins a group; `server-side range` in the protocol in which the broker assigns (KIP-848).
 func openMember(d *driver, ctx context.Context, given command) (any, error) {
-	balancer, known := balancers[given.Assignor]
+	name, isServerSide := strings.CutPrefix(given.Assignor, "server-side ")
+	balancer, known := balancers[name]
 	if !known {
 		return nil, fmt.Errorf("no such assignor: %s", given.Assignor)
 	}
@@ -114,6 +116,9 @@ func openMember(d *driver, ctx context.Context, given command) (any, error) {
 		kgo.OnPartitionsAssigned(opened.onAssigned),
 		kgo.OnPartitionsRevoked(opened.onRevoked),
 		kgo.OnPartitionsLost(opened.onRevoked),
+	}
+	if isServerSide {
+		options = append(options, kgo.ServerSideBalancer())
 	}
 	if given.InstanceID != "" {
 		options = append(options, kgo.InstanceID(given.InstanceID))

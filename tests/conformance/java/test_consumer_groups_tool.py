@@ -98,6 +98,28 @@ class TestLiveGroup:
         assert offsets(kafka, group) == {"0": 7, "1": 7}
 
 
+@pytest.mark.proves(client="Kafka's tools", feature="consumer protocol (KIP-848)")
+def test_a_group_of_the_new_protocol_is_described(kafka: KafkaTools, group: str) -> None:
+    kafka.consume(group, 6, "--group", group)
+    protocol = ("--command-property", "group.protocol=consumer")
+    running = kafka.start_consumer("--topic", group, "--group", group, "--max-messages", 1, *protocol)
+    ask_until(lambda: "Stable" in kafka.consumer_groups("--describe", "--group", group, "--state").out)
+    row = {"GROUP": group, "TYPE": "Consumer", "STATE": "Stable"}
+    assert row in table(kafka.consumer_groups("--list", "--state", "--type"))
+    (state,) = kafka.consumer_groups("--describe", "--group", group, "--state", "--verbose").ok().lines[1:]
+    assert {"uniform", "Stable"} <= set(state.split())
+    (member,) = table(kafka.consumer_groups("--describe", "--group", group, "--members"))
+    assert (member["HOST"], member["#PARTITIONS"]) == ("/127.0.0.1", "2")
+    rows = table(kafka.consumer_groups("--describe", "--group", group))
+    assert [row["LAG"] for row in rows] == ["0", "0"]
+    kafka.java("Records", group, 0, 7, 8)
+    assert consumed(running.result(60), 1) == ["7"]
+    assert {"GROUP": group, "TYPE": "Consumer", "STATE": "Empty"} in table(
+        kafka.consumer_groups("--list", "--state", "--type")
+    )
+    kafka.consumer_groups("--delete", "--group", group).ok()
+
+
 def reset(kafka: KafkaTools, group: str, *how: object) -> Offsets:
     """The new offsets that the tool says, by partition."""
     said = kafka.consumer_groups("--reset-offsets", "--group", group, *how)

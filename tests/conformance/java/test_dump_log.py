@@ -124,6 +124,24 @@ def test_the_offsets_topic_is_read_by_its_decoder(tools: KafkaTools, own: Broker
     assert '"members":[]' in metadata[-1]
 
 
+def test_the_records_of_a_consumer_group_are_read_by_the_decoder(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    tools.produce("t", ["one", "two", "three"])
+    protocol = ("--command-property", "group.protocol=consumer")
+    tools.consume("t", 2, "--group", "readers", "--from-beginning", *protocol)
+    logs = [log for log in sorted(own.data_dir.glob("__consumer_offsets-*/0*.log")) if log.stat().st_size]
+    lines = dump(tools, logs, "--offsets-decoder").lines
+    for kind, key, value in (
+        (3, '"groupId":"readers"}', '"version":"0","data":{"epoch":1'),
+        (5, '"groupId":"readers","memberId":"', '"subscribedTopicNames":["t"]'),
+        (6, '"groupId":"readers"}', '"assignmentEpoch":1'),
+        (7, '"groupId":"readers","memberId":"', '"topicPartitions":[{"topicId":"'),
+        (8, '"groupId":"readers","memberId":"', '"memberEpoch":1,"previousMemberEpoch":0,"state":0'),
+    ):
+        found = [line for line in lines if f'{{"type":"{kind}","data":{{{key}' in line]
+        assert value in found[0], (kind, found)
+
+
 def test_a_compacted_log_with_its_gaps(tools: KafkaTools, new_broker: Callable[..., BrokerProcess]) -> None:
     own = new_broker("compacting", log_cleaner_backoff_ms="50", log_segment_bytes=str(SEGMENT_BYTES)).start()
     topic = new_topic(own, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")

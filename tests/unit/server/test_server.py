@@ -1,4 +1,5 @@
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.apis import APIS
+from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.runtime import garbage
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
@@ -58,7 +60,12 @@ async def test_apis_nobody_asked_for_are_read_one_at_a_time_when_the_first_clien
         await turns()
         assert (table.read, settled) == (keys[:count], [])
         timer.advance(1)
+    for _ in MODULES_READ_LATER:
+        await turns()
+        assert settled == []
+        timer.advance(1)
     await turns()
+    assert all(module in sys.modules for module in MODULES_READ_LATER)
     assert (len(tasks), len(timer), settled) == (0, 0, [True])
     await tasks.close()
 
