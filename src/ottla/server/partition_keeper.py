@@ -6,7 +6,9 @@ dropped   --> Partition stopped  --> coordinators are told           --> log ren
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from ottla.broker.configs import ConfigService
 from ottla.groups.coordinator import GroupCoordinator
@@ -62,24 +64,46 @@ class PartitionKeeper:
         self._opener = opener
         self._throttled = LogThrottle(logger, clock)
         self._image = MetadataImage("")
+        self._strays: set[TopicPartition] = set()
+        """What was left alone because the metadata may not be the one it belongs to."""
         self._lock = asyncio.Lock()
         """Whoever makes or drops partitions holds it."""
         self._is_closed = False
 
-    async def load(self, image: MetadataImage) -> None:
+    async def load(self, image: MetadataImage, *, is_known: bool = True) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
 
-        Logs that no topic claims are left where they are, with a word in the log: if the metadata was lost, they are
-        all there is.
+        Logs that no topic claims are strays: their topic was deleted while this broker was down, or is not in the
+        metadata any more for a worse reason. They are set aside, and nobody removes them. Where the metadata knows no
+        topic at all, or the data directory is new to it (not `is_known`), they may be all there is of the cluster: they
+        stay as they are, and no retention goes over them.
         """
         self._image = image
         self._groups.metadata_changed(image)
+        is_trusted = is_known and bool(image.topics_by_id)
+        if not is_trusted:
+            self._strays = {log.topic_partition for log in self._logs.logs()}
         for topic in image.topics_by_id.values():
             await self._serve(topic, image)
         claimed = {partition.topic_partition for partition in self._replicas}
-        for log in self._logs.logs():
-            if log.topic_partition not in claimed:
+        self._strays -= claimed
+        unclaimed = [log for log in self._logs.logs() if log.topic_partition not in claimed]
+        if is_trusted:
+            await self._set_aside(unclaimed)
+        else:
+            for log in unclaimed:
+                log.config = replace(log.config, cleanup_policy=frozenset())
                 logger.warning("%s holds a partition that no topic claims; it is left alone", log.directory)
+
+    async def _set_aside(self, logs: Sequence[Log]) -> None:
+        sizes = {log.topic_partition: log.size for log in logs}
+        for name, path in (await self._logs.set_aside(sizes)).items():
+            logger.warning(
+                "no topic claims the partition %s: its %d bytes lie in %s now; remove them if nobody misses them",
+                name,
+                sizes[name],
+                path,
+            )
 
     async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Act on a change of the metadata; when this returns, the partitions are there.
@@ -175,6 +199,10 @@ class PartitionKeeper:
             return
         if log.topic_id == UNKNOWN_TOPIC_ID:
             logger.warning("%s does not say which topic it belongs to; it is taken for %s's", log.directory, topic.name)
+            return
+        if name in self._strays:
+            self._strays.discard(name)
+            await self._set_aside([log])
             return
         logger.warning("%s belongs to an earlier topic of the same name and is removed", log.directory)
         log.config = config  # it was loaded before anybody said what holds for it

@@ -8,6 +8,7 @@
         00000000000000000000.log  00000000000000000000.index  00000000000000000000.timeindex
         00000000000000000000.txnindex  00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
     orders-1.5f0cd2b7e0fb4c0f9a3c3d8b8a5d6f10-delete/
+    users-0.6a1de3c8f1fc5d10ab4d4e9c9b6e7021-stray/
 """
 
 import re
@@ -25,6 +26,7 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 DELETED_SUFFIX: Final = ".deleted"
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
@@ -70,8 +72,17 @@ def parse_log_directory_name(name: str) -> TopicPartition | None:
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
     """What the directory of a deleted partition is called until it is removed; the topic is cut to fit 255 bytes."""
-    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETED_DIRECTORY_SUFFIX}"
-    return topic_partition.topic[: _FILE_NAME_BYTES_MAX - len(suffix)] + suffix
+    return _aside(topic_partition, unique, DELETED_DIRECTORY_SUFFIX)
+
+
+def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """What the directory of a partition is called that no topic claims any more; nobody removes it."""
+    return _aside(topic_partition, unique, STRAY_DIRECTORY_SUFFIX)
+
+
+def _aside(topic_partition: TopicPartition, unique: UUID, suffix: str) -> str:
+    end = f"-{topic_partition.partition}.{unique.hex}{suffix}"
+    return topic_partition.topic[: _FILE_NAME_BYTES_MAX - len(end)] + end
 
 
 def is_deleted_directory_name(name: str) -> bool:

@@ -23,6 +23,7 @@ from ottla.storage.file_names import (
     deleted_directory_name,
     is_deleted_directory_name,
     parse_log_directory_name,
+    stray_directory_name,
 )
 from ottla.storage.log import Log
 from ottla.storage.log_checkpoints import LogCheckpoints
@@ -135,6 +136,34 @@ class LogCatalogue:
                     await asyncio.gather(*map(_let_go, some))
                 directories = {log.directory: log.topic_partition for log in logs}
                 await self._rename_deleted(directories, logs[0].config.file_delete_delay_ms)
+
+    async def set_aside(self, names: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Take logs away without removing anything: their directories get names that no log has, which are returned.
+
+        Unknown ones are passed over. What cannot be renamed is out of the catalogue nevertheless, with a word in the
+        log, and there again after the next start.
+        """
+        async with self._locks.hold(names):
+            self._require_open()
+            logs = [log for name in names if (log := self._logs.pop(name, None)) is not None]
+            async for some in in_turns(logs):
+                await asyncio.gather(*map(_let_go, some))
+            wanted = {log.topic_partition: self._stray_path(log.topic_partition) for log in logs}
+            return await self._resources.in_thread(self._rename_strays, wanted)
+
+    def _rename_strays(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+        """BLOCKING."""
+        renamed = {}
+        for name, path in wanted.items():
+            try:
+                self._resources.disk.rename(self._path(name), path, durable=False)
+            except OSError as error:
+                logger.warning("%s could not be renamed and stays: %s", self._path(name), error)
+                continue
+            renamed[name] = path
+        if renamed:
+            self._resources.disk.sync_dir(self._directory.path)
+        return renamed
 
     async def finish_deletions(self) -> None:
         """Rename what could not be renamed when it was deleted."""
@@ -281,6 +310,9 @@ class LogCatalogue:
 
     def _deleted_path(self, name: TopicPartition) -> str:
         return f"{self._directory.path}/{deleted_directory_name(name, self._resources.rng.uuid())}"
+
+    def _stray_path(self, name: TopicPartition) -> str:
+        return f"{self._directory.path}/{stray_directory_name(name, self._resources.rng.uuid())}"
 
     def _sync_if_there(self, path: str) -> None:
         if self._resources.disk.exists(path):

@@ -86,13 +86,16 @@ class LogDirectory:
         self._disk.remove(f"{self.path}/{FAILED_DISK_MARKER}")
         self.was_failing = False
 
-    def identify(self, cluster_id: str, node_id: int, rng: Rng) -> MetaProperties:
-        """Claim a new directory for this node, or see that it is this node's. Raises DirectoryError, OSError."""
+    def identify(self, cluster_id: str, node_id: int, rng: Rng) -> bool:
+        """Claim a new directory for this node, or see that it is this node's; whether it was claimed before.
+
+        Raises DirectoryError, OSError.
+        """
         path = f"{self.path}/{META_PROPERTIES}"
         if not self._disk.exists(path):
             properties = MetaProperties(cluster_id, node_id, format_topic_id(rng.uuid()))
             self._disk.write_atomic(path, format_meta_properties(properties))
-            return properties
+            return False
         try:
             properties = parse_meta_properties(self._disk.read_bytes(path))
         except InvalidInputError as error:
@@ -102,7 +105,7 @@ class LogDirectory:
                 f"data directory {self.path} belongs to node {properties.node_id} of cluster {properties.cluster_id}, "
                 f"this is node {node_id} of cluster {cluster_id}: give another directory"
             )
-        return properties
+        return True
 
     def close(self, *, clean: bool) -> None:
         """Give the directory up; `clean` if everything in it is complete and on disk."""

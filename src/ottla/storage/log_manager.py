@@ -164,9 +164,9 @@ class LogManager:
         if self._catalogue.leftovers:
             self._removal.remove_trees_later(self._catalogue.leftovers, 0)
 
-    async def identify(self, cluster_id: str, node_id: int) -> None:
-        """See that the directory is this node's, or make it so. Raises DirectoryError, OSError."""
-        await self._tasks.in_thread(self._directory.identify, cluster_id, node_id, self._resources.rng)
+    async def identify(self, cluster_id: str, node_id: int) -> bool:
+        """See that the directory is this node's, or make it so; whether it was. Raises DirectoryError, OSError."""
+        return await self._tasks.in_thread(self._directory.identify, cluster_id, node_id, self._resources.rng)
 
     async def create_log(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """Make the log of a partition, or return the one there is when it has the same topic id.
@@ -193,6 +193,12 @@ class LogManager:
         """`delete_log` for several, in one go."""
         await self._catalogue.delete(topic_partitions)
         await self.cleaner.forget(topic_partitions)
+
+    async def set_aside(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Take logs away without removing anything; where they lie now, which no start looks at. Raises OSError."""
+        renamed = await self._catalogue.set_aside(topic_partitions)
+        await self.cleaner.forget(renamed)
+        return renamed
 
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""

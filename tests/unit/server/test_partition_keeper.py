@@ -64,9 +64,9 @@ class Harness:
         )
         self.image = image_of()
 
-    async def load(self, *records: MetadataRecord) -> None:
+    async def load(self, *records: MetadataRecord, is_known: bool = True) -> None:
         self.image, _ = apply_records(self.image, records)
-        await self.keeper.load(self.image)
+        await self.keeper.load(self.image, is_known=is_known)
 
     async def decide(self, *records: MetadataRecord) -> None:
         """The metadata goes on by these records, in one image."""
@@ -83,8 +83,10 @@ class Harness:
 
     @property
     def directories(self) -> list[str]:
-        """The logs there are on the disk, without those that wait to be removed."""
-        return sorted(path.name for path in self.path.iterdir() if path.is_dir() and not path.name.endswith("-delete"))
+        """The logs there are on the disk, without those that wait to be removed or were set aside."""
+        return sorted(
+            path.name for path in self.path.iterdir() if path.is_dir() and not path.name.endswith(("-delete", "-stray"))
+        )
 
     async def write(self, partition: Partition) -> None:
         acks: list[AppendAck] = []
@@ -114,11 +116,43 @@ async def test_at_the_start_what_is_assigned_to_this_broker_is_served_and_nothin
     assert harness.partition("a", 1).topic_id == A.topic_id
 
 
-async def test_a_log_that_no_topic_claims_is_left_alone(harness: Harness, caplog: pytest.LogCaptureFixture):
-    await harness.logs.create_log(TopicPartition("lost", 0), A.topic_id, LogConfig())
+def strays(path: Path) -> list[str]:
+    return sorted(each.name.partition(".")[0] for each in path.iterdir() if each.name.endswith("-stray"))
+
+
+async def test_a_log_that_no_topic_claims_is_set_aside_and_nobody_removes_it(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+):
+    log = await harness.logs.create_log(TopicPartition("lost", 0), A.topic_id, LogConfig())
+    await harness.directory.append_all(log, [build_batch([(0, b"k", b"v", ())])])
     await harness.load(B)
-    assert (harness.served, harness.directories) == (["b-0"], ["b-0", "lost-0"])
+    assert harness.served == ["b-0"]
+    assert strays(harness.path) == ["lost-0"]
+    (stray,) = harness.path.glob("*-stray")
+    assert f"no topic claims the partition lost-0: its {log.size} bytes lie in {stray} now" in caplog.text
+    await harness.directory.pass_time(1_000_000)
+    await harness.logs.apply_retention()
+    assert len(list(stray.glob("*.log"))) == 1
+    await harness.decide(topic_record("lost", 7))
+    assert harness.partition("lost").log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(("records", "is_known"), [((), True), ((B,), False)])
+async def test_where_the_metadata_may_be_another_a_log_that_no_topic_claims_stays_whole(
+    harness: Harness, caplog: pytest.LogCaptureFixture, records: tuple[MetadataRecord, ...], is_known: bool
+):
+    log = await harness.logs.create_log(TopicPartition("lost", 0), A.topic_id, LogConfig(retention_ms=1))
+    await harness.directory.append_all(log, [build_batch([(0, b"k", b"v", ())])])
+    await harness.load(*records, is_known=is_known)
+    assert "lost-0" in harness.directories
+    assert strays(harness.path) == []
     assert "lost-0 holds a partition that no topic claims" in caplog.text
+    await harness.directory.pass_time(1_000)
+    await harness.logs.apply_retention()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    await harness.decide(topic_record("lost", 7))
+    assert harness.partition("lost").log.log_end_offset == 0
+    assert strays(harness.path) == ["lost-0"]
 
 
 async def test_the_log_of_an_earlier_topic_of_the_name_is_removed(harness: Harness):
