@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace, settings: list[str], work: Path) -> dict[
         ready = READY.search(process.stdout.readline())
         assert ready is not None, "the broker did not start"
         address = ready[1]
-        for creation in AdminClient({"bootstrap.servers": address}).create_topics([NewTopic("paced", 1, 1)]).values():
+        admin = AdminClient({"bootstrap.servers": address})
+        for creation in admin.create_topics([NewTopic("paced", 1, 1)]).values():
             creation.result()
         load = LoadGenerator(compiled("load", work, (librdkafka(),)), address)
         before = trace_of(process)

@@ -7,6 +7,7 @@ For `durable_tails`. It listens at a free port and says so in its first line, as
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
 import sys
@@ -14,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ottla.native import LogIo
-from ottla.server import serve as serving
 from ottla.server.options import ServeOptions
 
 
 def main(data: str, settings: list[str]) -> None:
     """Serve until SIGTERM."""
+    serving = importlib.import_module("ottla.server.serve")
     made: list[LogIo] = []
 
     def log_io(**options: Any) -> LogIo:
         made.append(LogIo(**options))
         return made[-1]
 
-    serving.LogIo = log_io  # type: ignore[assignment,misc]
+    serving.LogIo = log_io  # type: ignore[attr-defined]
     signal.signal(signal.SIGUSR1, lambda *_: print(json.dumps(made[-1].trace()), flush=True))
     given = dict(setting.split("=", 1) for setting in settings)
     serving.serve(ServeOptions(data_dir=Path(data), kafka=("127.0.0.1", 0), settings=given))
