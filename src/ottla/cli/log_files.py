@@ -112,6 +112,8 @@ def _batches(view: memoryview, internal_topic: str | None, records: bool) -> Ite
                         yield from _records(content, batch, internal_topic)
             whole_rest = position + window >= len(view)
         position += consumed
+        if (error is not None or (not batches and whole_rest)) and _is_blank(view, position):
+            return  # reserved, or filled with zeros ahead of the end
         if error is not None or (not batches and whole_rest):
             reason = "the file ends in the middle of a batch"
             if error is not None:
@@ -120,6 +122,16 @@ def _batches(view: memoryview, internal_topic: str | None, records: bool) -> Ite
             yield {"kind": "damage", "position": position, "bytes_left": len(view) - position, "reason": reason}
             return
         window = _WINDOW_BYTES if batches else window * 2
+
+
+def _is_blank(view: memoryview, position: int) -> bool:
+    """Whether only zeros follow."""
+    while position < len(view):
+        with view[position : position + _WINDOW_BYTES] as part:
+            if bytes(part).count(0) != len(part):
+                return False
+        position += _WINDOW_BYTES
+    return True
 
 
 def _batch(batch: BatchInfo, file_position: int) -> Row:

@@ -12,6 +12,7 @@ segment is cut.
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
@@ -22,7 +23,7 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFile
 from ottla.storage.segment_indexer import SegmentIndexer
-from ottla.storage.segment_recovery import index_batches, walk_segment
+from ottla.storage.segment_recovery import index_batches, is_blank, walk_segment
 from ottla.storage.time_index import TimeIndex
 
 
@@ -174,6 +175,8 @@ class LogRecovery:
         on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
         walk = walk_segment(file, segment.size, segment.base_offset, position, on_batch)
         self.scanned_bytes += walk.position - position
+        if walk.reason is not None and is_blank(file, walk.position, segment.size):
+            walk = replace(walk, reason=None)  # written ahead of the end: nothing is lost
         if walk.reason is not None and not may_cut:
             self.damaged.append(DamagedSegment(segment.log_path, walk.position, walk.end_offset, walk.reason))
             if not self.has_sound_indexes(segment):

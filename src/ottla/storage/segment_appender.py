@@ -17,6 +17,9 @@ from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _NO_HANDLE: Final = 0
 
+ZEROS_AHEAD_MAX: Final = 256 << 10
+"""What is filled with zeros ahead of the end of a log whose small appends are synced one group after the other."""
+
 
 class SegmentAppender:
     """Appends to one segment through the log I/O thread; never blocks.
@@ -147,7 +150,11 @@ class SegmentAppender:
     def open(self, config: LogConfig) -> None:
         """Have the thread make or open the files; otherwise the first append does."""
         segment, writer = self.segment, self._writer
-        self._log_handle = writer.create(segment.log_path, config.segment_bytes if config.preallocate else 0)
+        self._log_handle = writer.create(
+            segment.log_path,
+            config.segment_bytes if config.preallocate else 0,
+            ZEROS_AHEAD_MAX if config.flush_before_ack and not config.preallocate else 0,
+        )
         self._index_handle = writer.create(segment.path(INDEX_SUFFIX))
         self._time_index_handle = writer.create(segment.path(TIME_INDEX_SUFFIX))
         if self._transaction_index is not None:

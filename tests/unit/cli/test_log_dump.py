@@ -166,3 +166,12 @@ def test_a_file_that_is_not_what_its_name_says_is_named_and_the_others_are_shown
     assert "10..10" in captured.out
     assert f"{place / name}: " in captured.err
     assert "bug" not in captured.err
+
+
+def test_room_ahead_of_the_end_of_a_log_is_not_damage(tmp_path, capsys):
+    log = directory(tmp_path) / LOG
+    batch = build_batch([(0, None, b"x", ())], base_offset=10)
+    log.write_bytes(batch + bytes(5_000_000))
+    assert [row["base_offset"] for row in dumped(log, capsys=capsys)] == [10]
+    log.write_bytes(batch + bytes(5_000_000) + b"x")
+    assert run(["log", "dump", str(log)]) == ExitCode.FAILED
