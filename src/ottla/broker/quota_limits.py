@@ -28,22 +28,38 @@ class Limit(NamedTuple):
     sharer: Sharer
 
 
-class QuotaLimits:
-    """The bounds of one key of quotas, such as `producer_byte_rate`. Never changes."""
+FOUND_MAX: Final = 5_000
+"""What was found is kept for so many clients: every request asks. Of more all is found anew."""
 
-    __slots__ = ("_by_entity",)
+
+class QuotaLimits:
+    """The bounds of one key of quotas, such as `producer_byte_rate`. Never changes. Belongs to the event loop."""
+
+    __slots__ = ("_by_entity", "_found")
 
     def __init__(self, quotas: ClientQuotas, key: str) -> None:
         self._by_entity = {entity: values[key] for entity, values in quotas.items() if key in values}
+        self._found: dict[tuple[str, str], Limit | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_entity)
 
     def find(self, user: str, client_id: str) -> Limit | None:
         """The bound of a client of a user, or None where there is none."""
-        by_entity = self._by_entity
+        if not self._by_entity:
+            return None
+        client = user, client_id
+        try:
+            return self._found[client]
+        except KeyError:
+            if len(self._found) >= FOUND_MAX:
+                self._found.clear()
+            limit = self._found[client] = self._look_up(user, client_id)
+            return limit
+
+    def _look_up(self, user: str, client_id: str) -> Limit | None:
         for entity, sharer in _candidates(user, client_id):
-            bound = by_entity.get(entity)
+            bound = self._by_entity.get(entity)
             if bound is not None:
                 return Limit(bound, sharer)
         return None

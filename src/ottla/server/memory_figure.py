@@ -42,8 +42,8 @@ ELEMENT_BYTES: Final = 2 * KIB
 WATCH_BYTES: Final = KIB
 """One partition of a waiting fetch or of a fetch session."""
 
-RATE_BYTES: Final = KIB
-"""What a client with a quota did lately, and its name."""
+RATE_BYTES: Final = KIB + KIB // 2
+"""What a client with a quota did lately, its name, and which quota it has."""
 
 WINDOW_BYTES: Final = 20
 """One window of a rate."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.broker import quota_limits
 from ottla.broker.quota_limits import Limit, QuotaLimits
 from ottla.broker.quota_manager import NO_MUTATION_QUOTA, ClientQuotaManager
 from ottla.model.error_code import ErrorCode
@@ -188,3 +189,12 @@ def test_of_a_name_without_end_its_beginning_counts():
     quotas = Quotas({(("client-id", None),): {KEY: 1.0}})
     assert quotas.produce(100, client="c" * 255 + "a") > 0
     assert quotas.produce(0, client="c" * 255 + "b") > 0
+
+
+def test_what_was_found_is_kept_for_so_many_clients(monkeypatch):
+    monkeypatch.setattr(quota_limits, "FOUND_MAX", 3)
+    limits = QuotaLimits({(("client-id", "c1"),): {KEY: 1.0}, (("user", "anna"),): {KEY: 2.0}}, KEY)
+    for _ in range(3):
+        found = [limits.find(user, f"c{number}") for user in ("anna", "bert") for number in range(5)]
+        assert [limit and limit.bound for limit in found] == [2.0] * 5 + [None, 1.0, None, None, None]
+        assert len(limits._found) <= 3
