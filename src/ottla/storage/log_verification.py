@@ -4,7 +4,8 @@ Nothing is changed. What a start would put right by itself (a torn end above the
 compaction or a deletion left) is a note; everything else that is not as it was written is damage.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct, field
@@ -36,12 +37,12 @@ from ottla.storage.meta_properties import parse_meta_properties
 from ottla.storage.offset_checkpoint import OffsetCheckpointFile
 from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.storage.producer_snapshot import decode_snapshot
-from ottla.storage.segment_verification import EVERYTHING, Finding, SegmentVerification
+from ottla.storage.segment_verification import EVERYTHING, FINDINGS_MAX, Finding, SegmentVerification
+from ottla.storage.transaction_index_verification import TransactionIndexVerification
 
 SMALL_FILE_BYTES_MAX: Final = 256 << 20
 """Snapshots, transaction indexes and checkpoints are read whole: none is larger by far."""
 
-_ABORTED_TRANSACTION_BYTES: Final = 34
 _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 
@@ -114,7 +115,18 @@ def log_directories(disk: Disk, path: str) -> Iterator[tuple[str, TopicPartition
 class LogVerification:
     """Looks at one log, once."""
 
-    __slots__ = ("_directory", "_disk", "_end", "_epochs", "_findings", "_missing", "_name", "_sizes", "_state")
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_end",
+        "_epochs",
+        "_findings",
+        "_missing",
+        "_name",
+        "_sizes",
+        "_state",
+        "_transactions",
+    )
 
     def __init__(self, disk: Disk, directory: str, name: TopicPartition, state: DirectoryState) -> None:
         self._disk = disk
@@ -124,6 +136,7 @@ class LogVerification:
         self._sizes: dict[str, int] = {}
         self._epochs = LeaderEpochCache()
         self._findings: list[Finding] = []
+        self._transactions = TransactionIndexVerification()
         self._end = self._missing = 0
 
     def run(self) -> VerifiedLog:
@@ -155,6 +168,7 @@ class LogVerification:
         start_offset = max(self._state.log_starts.get(self._name, 0), bases[0] if bases else 0)
         self._see_checkpoints(start_offset)
         self._see_small_files()
+        self._see_transaction_indexes(bases)
         size = sum(size for name, size in self._sizes.items() if name.endswith(LOG_SUFFIX))
         return VerifiedLog(
             self._name, len(bases), size, batches, start_offset, self._end, self._missing, self._findings
@@ -170,6 +184,7 @@ class LogVerification:
     def _see(self, batch: BatchInfo) -> None:
         self._missing += max(0, batch.base_offset - self._end)
         self._end = batch.last_offset + 1
+        self._transactions.see(batch)
         epoch = batch.leader_epoch
         known = self._epochs.epoch_of(batch.base_offset)
         # An epoch that began above the recovery point need not be in the file yet: a start finds it in the batches.
@@ -222,11 +237,22 @@ class LogVerification:
                 continue
             if offset > self._end:
                 self._note(name, f"is of an offset behind the end of the log, {self._end}")
-        for name, size in self._sizes.items():
-            if name.endswith(TRANSACTION_INDEX_SUFFIX) and size % _ABORTED_TRANSACTION_BYTES:
-                self._damage(name, "the file ends inside an entry")
+        for name in self._sizes:
             if name.endswith(_LEFTOVERS):
                 self._note(name, "is left of a deletion or a compaction; the next start clears it up")
+
+    def _see_transaction_indexes(self, bases: Sequence[int]) -> None:
+        for base_offset, end_offset in zip(bases, [*bases[1:], self._end], strict=True):
+            name = f"{base_offset:020}{TRANSACTION_INDEX_SUFFIX}"
+            settled_up_to = self._settled_up_to if base_offset == bases[-1] else EVERYTHING
+            try:
+                content = self._read(name) if name in self._sizes else b""
+            except (InvalidInputError, OSError) as error:
+                self._damage(name, _said(error))
+                continue
+            findings = self._transactions.findings(content, base_offset, end_offset, settled_up_to)
+            for reason in islice(findings, FINDINGS_MAX):
+                self._damage(name, reason)
 
     def _offsets_of(self, suffix: str) -> Iterator[int]:
         for name in self._sizes:

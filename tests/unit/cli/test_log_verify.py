@@ -15,6 +15,8 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.main import run
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import NOW_MS, OpenDirectory, batch, opened
+from tests.unit.storage.transactional_log import ABORT, COMMIT, append, committed, marker
+from tests.unit.storage.transactional_log import data as data_of
 
 CONFIG = LogConfig(segment_bytes=3_000, index_interval_bytes=300)
 
@@ -298,3 +300,58 @@ def test_what_is_no_data_directory_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert run(["log", "verify", str(tmp_path / "empty")]) == ExitCode.NOT_FOUND
     assert run(["log", "verify", str(tmp_path / "file")]) == ExitCode.USAGE
     assert capsys.readouterr().err.count("\n") == 3
+
+
+async def write_transactions(path: Path, *, compacts: bool = False) -> None:
+    """Aborted and committed transactions over several segments, and one that is open."""
+    config = replace(CONFIG, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+    async with opened(path) as directory:
+        log = await directory.log(config)
+        for number in range(20):
+            append(directory, log, data_of(7, b"v" * 100))
+            append(directory, log, data_of(8, b"v" * 100))
+            append(directory, log, marker(7, ABORT if number % 2 else COMMIT))
+            append(directory, log, marker(8, ABORT))
+        append(directory, log, data_of(9, b"open"))
+        await committed(log)
+        if compacts:
+            assert await directory.manager.cleaner.run_once() is not None
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+async def test_transaction_indexes_that_say_what_the_batches_say_are_sound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], compacts: bool
+) -> None:
+    await write_transactions(tmp_path / "data", compacts=compacts)
+    assert list((tmp_path / "data" / "orders-0").glob("*.txnindex"))
+    (row,) = verified(tmp_path / "data", capsys)
+    assert row["damage"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content[34:], "was aborted and is not entered"),
+        (lambda content: b"", "was aborted and is not entered"),
+        (lambda content: content[:-1], "no whole number of entries"),
+        (lambda content: content[34:] + content[:34], "cannot come after one that ended"),
+        (lambda content: content[:9] + b"\x63" + content[10:], "there is no marker at offset"),
+        (lambda content: content[:17] + b"\x7f" + content[18:], "cannot come after one that ended"),
+    ],
+    ids=["first", "all", "torn", "order", "producer", "offset"],
+)
+@pytest.mark.parametrize("which", [0, -1])
+async def test_a_transaction_index_that_says_something_else_is_damage(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    which: int,
+    change: Callable[[bytes], bytes],
+    said: str,
+) -> None:
+    path = tmp_path / "data"
+    await write_transactions(path)
+    file = sorted((path / "orders-0").glob("*.txnindex"))[which]
+    file.write_bytes(change(file.read_bytes()))
+    (row,) = verified(path, capsys, ExitCode.FAILED)
+    assert {each["file"] for each in row["damage"]} == {file.name}
+    assert said in row["damage"][0]["reason"]
