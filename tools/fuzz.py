@@ -48,7 +48,17 @@ MEMORY_MB_MAX = 1024
 ALLOCATION_MB_MAX = 8
 """No input so small earns an allocation so large."""
 
-KERNEL_TARGETS = ("batch", "codec", "messages", "produced", "records", "round_trip", "sockets", "varint")
+KERNEL_TARGETS = (
+    "batch",
+    "codec",
+    "messages",
+    "produced",
+    "records",
+    "round_trip",
+    "single_produce",
+    "sockets",
+    "varint",
+)
 PYTHON_TARGETS = ("batches", "cli_text", "frames", "group_records", "log_dump", "recovery", "requests", "small_files")
 WEIGHTS = {"varint": 0.25, "round_trip": 0.5, "messages": 2, "records": 2, "requests": 2}
 """Shares of the time; 1 for the others."""

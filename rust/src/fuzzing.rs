@@ -20,7 +20,7 @@ mod varint;
 /// A property of any bytes; panics where it does not hold.
 pub type Target = fn(&[u8]);
 
-/// All targets but that of the messages, which needs a Python interpreter.
+/// All targets but those of the messages, which need a Python interpreter.
 const TARGETS: &[(&str, Target)] = &[
     ("batch", batch::check),
     ("codec", codec::check),
@@ -34,8 +34,8 @@ const TARGETS: &[(&str, Target)] = &[
 
 /// The target of that name.
 pub fn target(name: &str) -> Option<Target> {
-    if name == "messages" {
-        messages::start();
+    if messages::NAMES.contains(&name) {
+        messages::start(name);
         return Some(messages::check);
     }
     TARGETS

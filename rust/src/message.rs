@@ -15,6 +15,8 @@ mod header;
 mod input;
 mod output;
 mod plan;
+mod produce;
+mod single_produce;
 mod slot;
 mod uuid;
 mod wire;
@@ -114,5 +116,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MessageCodec>()?;
     module.add_class::<header::RequestHeader>()?;
     module.add_class::<header::RequestHeaderDecoder>()?;
+    module.add_class::<single_produce::SingleProduceRequest>()?;
     module.add_function(wrap_pyfunction!(header::decode_response_header, module)?)
 }

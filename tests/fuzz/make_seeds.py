@@ -7,13 +7,17 @@ import importlib
 import struct
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
 from ottla.gateways.kafka.apis import APIS
 from ottla.groups.record_format import encode
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import assign_offsets, build_batch
+from ottla.protocol.frame import encode_request
 from ottla.protocol.message import Message
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.schema import FieldSchema, StructSchema
 from ottla.storage.meta_properties import MetaProperties, format_meta_properties
 from ottla.storage.offset_checkpoint import format_checkpoint
@@ -191,6 +195,27 @@ def requests() -> Seeds:
     yield "raw", b"\xff" + bytes.fromhex("001200030000000100016100016100016100")
 
 
+def single_produce() -> Seeds:
+    """Requests to one partition in each form there is, and what is near to one."""
+    one = bytes(build_batch(records(2)))
+    for version in (3, 5, 7, 8, 9, 12, 13):
+        named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": TOPIC}
+        data = PartitionProduceData(index=1, records=one)
+        topic = TopicProduceData(**named, partition_data=(data,))
+        shapes = {
+            "plain": ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(topic,)),
+            "acks-2": ProduceRequest(acks=2, topic_data=(topic,)),
+            "transactional": ProduceRequest(transactional_id="t", acks=-1, topic_data=(topic,)),
+            "two-topics": ProduceRequest(acks=1, topic_data=(topic, topic)),
+            "two-partitions": ProduceRequest(acks=1, topic_data=(replace(topic, partition_data=(data, data)),)),
+        }
+        start = bytes([version - ProduceRequest.MIN_VERSION])
+        for name, request in shapes.items():
+            yield f"{name}-{version}", start + encode_request(77, "fuzz", request, version)[8:]
+    yield "raw", b"\xff" + encode_request(77, None, ProduceRequest(), 9)[4:]
+    yield "other-api", b"\xff" + bytes.fromhex("001200030000000100016100016100016100")
+
+
 def frames() -> Seeds:
     """Frames in one piece, in small pieces, and one that is too long."""
     small = b"".join(struct.pack(">i", size) + bytes(size) for size in (0, 1, 5, 300))
@@ -323,6 +348,7 @@ TARGETS = {
     "requests": requests,
     "produced": produced,
     "round_trip": round_trip,
+    "single_produce": single_produce,
     "small_files": small_files,
     "varint": varint,
 }

@@ -1,5 +1,5 @@
-//! The codec of messages, driven by the Python that makes its plans: the same target that Python's own fuzzer runs, here
-//! guided by what the kernel does.
+//! The codec of messages, driven by the Python that makes its plans: targets that are written in Python, here guided by
+//! what the kernel does.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -7,25 +7,28 @@ use std::sync::OnceLock;
 
 static CHECK: OnceLock<Py<PyAny>> = OnceLock::new();
 
-/// Starts an interpreter in which this kernel is `ottla.native._kernel`.
-pub fn start() {
+/// The targets: each is a module of `tests.fuzz.targets`.
+pub const NAMES: [&str; 2] = ["messages", "single_produce"];
+
+/// Starts an interpreter in which this kernel is `ottla.native._kernel`, with the target of that name.
+pub fn start(name: &str) {
     Python::initialize();
-    Python::attach(|py| load(py).map_err(|error| error.display(py)).unwrap());
+    Python::attach(|py| load(py, name).map_err(|error| error.display(py)).unwrap());
 }
 
-fn load(py: Python<'_>) -> PyResult<()> {
+fn load(py: Python<'_>, name: &str) -> PyResult<()> {
     let kernel = pyo3::wrap_pymodule!(crate::_kernel)(py);
     let modules = py.import("sys")?.getattr("modules")?;
     modules.set_item("ottla.native._kernel", kernel)?;
     let check = py
-        .import("tests.fuzz.targets.messages")?
+        .import(format!("tests.fuzz.targets.{name}"))?
         .getattr("check")?
         .unbind();
     CHECK.get_or_init(|| check);
     Ok(())
 }
 
-/// See `tests/fuzz/targets/messages.py`.
+/// See the files in `tests/fuzz/targets`.
 pub fn check(data: &[u8]) {
     Python::attach(|py| {
         let check = CHECK.get().expect("started").bind(py);

@@ -7,6 +7,8 @@ use pyo3::types::PyString;
 
 use super::failure::{Failure, Outcome};
 use super::input::Input;
+use super::produce;
+use super::single_produce::SingleProduceRequest;
 use super::wire::Reader;
 
 /// What a request says before its message.
@@ -58,6 +60,20 @@ impl RequestHeaderDecoder {
         let input = Input::new(frame)?;
         self.read(frame.py(), Reader::new(input.bytes(), 0))
             .map_err(|failure| failure.into_error("RequestHeader"))
+    }
+
+    /// The whole request where it is a Produce to one partition, the header of any other.
+    fn decode_request<'py>(&self, frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = frame.py();
+        let input = Input::new(frame)?;
+        if let Some(found) = produce::parse(input.bytes()) {
+            let request = SingleProduceRequest::new(&input, &found)?;
+            return Ok(Bound::new(py, request)?.into_any());
+        }
+        let header = self
+            .read(py, Reader::new(input.bytes(), 0))
+            .map_err(|failure| failure.into_error("RequestHeader"))?;
+        Ok(Bound::new(py, header)?.into_any())
     }
 }
 

@@ -2,9 +2,8 @@
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySlice};
+use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
 /// A contiguous buffer of bytes, held for as long as this lives.
 pub(super) struct Input<'a, 'py> {
@@ -53,16 +52,11 @@ impl<'a, 'py> Input<'a, 'py> {
 
     /// A memoryview of `start..end`, which keeps the whole buffer alive.
     pub(super) fn view(&self, start: usize, end: usize) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.py();
-        // SAFETY: the object has the buffer protocol; the result is a new reference, or null with an error set.
-        let view = unsafe {
-            Bound::from_owned_ptr_or_err(py, ffi::PyMemoryView_FromObject(self.object.as_ptr()))?
-        };
-        view.get_item(PySlice::new(
-            py,
-            isize::try_from(start)?,
-            isize::try_from(end)?,
-            1,
-        ))
+        let (start, end) = (isize::try_from(start)?, isize::try_from(end)?);
+        let piece = PySlice::new(self.py(), start, end, 1);
+        if self.object.is_instance_of::<PyMemoryView>() {
+            return self.object.get_item(piece);
+        }
+        PyMemoryView::from(self.object)?.get_item(piece)
     }
 }

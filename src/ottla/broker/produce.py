@@ -18,13 +18,12 @@ from ottla.model.topic_name import INTERNAL_TOPICS
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ottla.replication.partition import Partition, WritableBuffer
-from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.replica_manager import PartitionKey, ReplicaManager
 from ottla.runtime.deadlines import Deadlines
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
-_TIMED_OUT: Final = AppendAck(
-    ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time"
-)
+TIMED_OUT: Final = AppendAck(ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time")
+"""What becomes of what is not decided when the producer's time is up."""
 
 
 PartitionAppend: TypeAlias = Callable[[Partition, WritableBuffer, int, OnAck, Callable[[], None]], None]
@@ -40,10 +39,21 @@ class PartitionWrite(NamedTuple):
     refusal: AppendAck | None = None
 
 
-class OnDecided(Protocol):
-    """Told what became of the only partition of a request, and for how long its producer is to be quiet."""
+class SingleProduction(Protocol):
+    """A produce request to one partition on its way, which most are. The door that it came by makes it."""
 
-    def __call__(self, ack: AppendAck, /, throttle_ms: int = 0) -> None: ...
+    is_over: bool
+    """Whether the producer has its answer."""
+    throttle_ms: int
+    """For how long the producer is to be quiet."""
+
+    def decide(self, ack: AppendAck, /) -> None:
+        """The partition is decided: answer, unless that was done. Does not raise."""
+        ...
+
+    def expire(self) -> None:
+        """The producer's time is up: it is decided as `TIMED_OUT`."""
+        ...
 
 
 class OnProduced(Protocol):
@@ -54,29 +64,6 @@ class OnProduced(Protocol):
 
 def _ignore(outcome: object, throttle_ms: int = 0) -> None:
     del outcome, throttle_ms
-
-
-class SingleProduction:
-    """A produce request to one partition on its way, which most are."""
-
-    __slots__ = ("_on_decided", "is_over")
-
-    def __init__(self, on_decided: OnDecided) -> None:
-        self._on_decided: OnDecided = on_decided
-        self.is_over = False
-        """Whether the producer has its answer."""
-
-    def decide(self, ack: AppendAck) -> None:
-        """The partition is decided."""
-        if not self.is_over:
-            self.is_over = True
-            # The deadlines may hold this for a while yet, but not the request.
-            on_decided, self._on_decided = self._on_decided, _ignore
-            on_decided(ack)
-
-    def expire(self) -> None:
-        """The producer's time is up."""
-        self.decide(_TIMED_OUT)
 
 
 class Production:
@@ -108,7 +95,7 @@ class Production:
     def _answer(self) -> None:
         self.is_over = True
         on_produced, self._on_produced = self._on_produced, _ignore
-        on_produced([ack if ack is not None else _TIMED_OUT for ack in self._acks])
+        on_produced([ack if ack is not None else TIMED_OUT for ack in self._acks])
 
 
 class ProduceService:
@@ -133,27 +120,28 @@ class ProduceService:
 
     def produce_one(
         self,
+        production: SingleProduction,
         principal: Principal,
-        write: PartitionWrite,
-        *,
+        key: PartitionKey,
+        records: WritableBuffer,
         acks: int,
         timeout_ms: int,
         on_buffer_free: Callable[[], None],
-        on_decided: OnDecided,
     ) -> None:
-        """`produce` to a single partition, which nearly every request asks for; `on_decided` is called exactly once."""
+        """`produce` of records that are there to a single partition, with acks that exist: nearly every request.
+
+        `production` is decided once, as `produce` says; it may be decided again, which does not count.
+        """
         if self._quota is not UNLIMITED:
-            on_decided = self._charged(principal, [write], on_decided)
-        production = SingleProduction(on_decided)
+            production.throttle_ms = self._quota.charge(principal, len(records))
         try:
-            partition = self._find(principal, write, acks)
+            partition = self._writable(principal, key)
         except ApiError as error:
             on_buffer_free()
             production.decide(AppendAck.refused(error))
             return
-        assert write.records is not None
-        partition.role.append(write.records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-        if not production.is_over and acks != ACKS_NONE:
+        partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+        if acks != ACKS_NONE and not production.is_over:
             self._deadlines.add(production, timeout_ms)
 
     def produce(
@@ -204,12 +192,17 @@ class ProduceService:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {acks}")
         if not records:
             raise ApiError(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
+        return self._writable(principal, (topic if isinstance(topic, str) else topic.bytes, index))
+
+    def _writable(self, principal: Principal, key: PartitionKey) -> Partition:
+        """The partition, if the principal may write to it. Raises ApiError."""
+        topic, index = key
         if isinstance(topic, str):
             if self._authorizer is not ALLOW_ALL:
                 require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, topic)
-            partition = self._replicas.get(topic, index)
+            partition = self._replicas.by_key.get(key) or self._replicas.get(topic, index)
         else:
-            partition = self._replicas.get_by_id(topic, index)
+            partition = self._replicas.by_key.get(key) or self._replicas.get_by_id(UUID(bytes=topic), index)
             if self._authorizer is not ALLOW_ALL:
                 name = partition.topic_partition.topic
                 require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, name)

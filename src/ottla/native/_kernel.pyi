@@ -5,6 +5,7 @@ claim.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, final, type_check_only
+from uuid import UUID
 
 from typing_extensions import Buffer
 
@@ -19,6 +20,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "SingleProduceRequest",
     "SocketPoll",
     "TopicPattern",
     "TopicRules",
@@ -618,6 +620,48 @@ class RequestHeaderDecoder:
         """By API key: the first and the last version whose header has tagged fields."""
 
     def decode(self, frame: Buffer) -> RequestHeader: ...
+    def decode_request(self, frame: Buffer) -> RequestHeader | SingleProduceRequest:
+        """The whole request where that is a plain Produce to one partition, the header of any other."""
+
+@final
+class SingleProduceRequest:
+    """A Produce request of the versions 3 to 13 to one partition, header included, as nearly every producer sends it.
+
+    One topic, one partition, acks of -1, 0 or 1, records that begin as a batch of magic 2 does, no transaction, no
+    tagged fields, no zstd before version 7 (KIP-110). Anything else, and anything that is no request at all, is for
+    `MessageCodec`. Immutable.
+    """
+
+    @property
+    def api_key(self) -> int:
+        """0."""
+    @property
+    def api_version(self) -> int: ...
+    @property
+    def correlation_id(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def acks(self) -> int: ...
+    @property
+    def timeout_ms(self) -> int:
+        """0 where the request says less."""
+    @property
+    def topic_name(self) -> str:
+        """Empty from version 13 on."""
+    @property
+    def topic_id(self) -> UUID:
+        """All zeros before version 13."""
+    @property
+    def partition(self) -> int: ...
+    @property
+    def key(self) -> tuple[str | bytes, int]:
+        """The topic by its name or, from version 13 on, the 16 bytes of its id, and the index of the partition."""
+    @property
+    def records(self) -> memoryview:
+        """A view of the frame, never empty."""
+    def answer(self, base_offset: int, log_append_time_ms: int, log_start_offset: int, /) -> bytes:
+        """The response frame, with its length, that says that the records were written there, and of no throttling."""
 
 def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
     """The correlation id of a response, and where its message starts in the frame."""

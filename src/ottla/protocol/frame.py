@@ -11,7 +11,7 @@ ApiVersions, which a client reads before it knows the broker. Source: https://ka
 
 import struct
 
-from ottla.native import RequestHeader, RequestHeaderDecoder, decode_response_header
+from ottla.native import RequestHeader, RequestHeaderDecoder, SingleProduceRequest, decode_response_header
 from ottla.protocol.api_keys import APIS
 from ottla.protocol.codec import codec_for
 from ottla.protocol.message import ApiMessage
@@ -19,6 +19,8 @@ from ottla.protocol.messages import header
 
 __all__ = [
     "RequestHeader",
+    "SingleProduceRequest",
+    "decode_request",
     "decode_request_header",
     "decode_response",
     "decode_response_header",
@@ -43,6 +45,12 @@ decode_request_header = _request_headers.decode
 
 The header of an API or a version that is not known is read as far as the client id, so that the request can be
 answered. Raises MessageError when the bytes are no header.
+"""
+
+decode_request = _request_headers.decode_request
+"""Reads a request frame without its length: the header, but of a plain Produce to one partition all there is to it.
+
+Raises MessageError when the bytes are no header. A Produce that is malformed behind its header comes as a header.
 """
 
 

@@ -1,12 +1,16 @@
 """The partitions this broker holds, by name and by topic id."""
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
+
+PartitionKey: TypeAlias = tuple[str | bytes, int]
+"""The name of a topic or the 16 bytes of its id, and the index of a partition."""
 
 
 class ReplicaManager:
@@ -15,11 +19,12 @@ class ReplicaManager:
     Belongs to the event loop.
     """
 
-    __slots__ = ("_by_id", "_by_name", "_topic_names")
+    __slots__ = ("_by_name", "_topic_names", "by_key")
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[str, int], Partition] = {}
-        self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self.by_key: dict[PartitionKey, Partition] = {}
+        """Each partition under both of its keys, to be looked at only."""
         self._topic_names: dict[UUID, str] = {}
 
     def __len__(self) -> int:
@@ -32,7 +37,7 @@ class ReplicaManager:
         """Serve a partition from now on."""
         topic, index = partition.topic_partition
         self._by_name[topic, index] = partition
-        self._by_id[partition.topic_id, index] = partition
+        self.by_key[topic, index] = self.by_key[partition.topic_id.bytes, index] = partition
         self._topic_names[partition.topic_id] = topic
 
     def remove(self, topic_partitions: Iterable[TopicPartition]) -> list[Partition]:
@@ -42,7 +47,8 @@ class ReplicaManager:
             partition = self._by_name.pop((topic, index), None)
             if partition is None:
                 continue
-            self._by_id.pop((partition.topic_id, index), None)
+            self.by_key.pop((topic, index), None)
+            self.by_key.pop((partition.topic_id.bytes, index), None)
             self._topic_names.pop(partition.topic_id, None)
             partition.stop()
             removed.append(partition)
@@ -61,7 +67,7 @@ class ReplicaManager:
 
     def get_by_id(self, topic_id: UUID, index: int) -> Partition:
         """The partition of a topic id; raises ApiError UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
-        partition = self._by_id.get((topic_id, index))
+        partition = self.by_key.get((topic_id.bytes, index))
         if partition is not None:
             return partition
         if topic_id in self._topic_names:

@@ -12,11 +12,12 @@ NAMES = (
     "messages",
     "recovery",
     "requests",
+    "single_produce",
     "small_files",
 )
 """Each is a module here with a function `check`."""
 
-GUIDED_BY_THE_KERNEL = ("messages",)
+GUIDED_BY_THE_KERNEL = ("messages", "single_produce")
 """Those that the fuzzer in Rust runs, since what they try is written in Rust."""
 
 

@@ -22,7 +22,7 @@ from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.header import RequestHeader
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from ottla.replication.acknowledgement import AppendAck
 from tests.fuzz.make_seeds import filled
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
@@ -117,10 +117,9 @@ def expected_leaders(error: ErrorCode, *, is_carried: bool) -> tuple[int, int, l
 def test_every_error_of_a_produce_fits_its_version_and_names_the_leader_where_it_can(version: int) -> None:
     named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": "t"}
     topic = TopicProduceData(**named, partition_data=(PartitionProduceData(index=0),))
-    request = ProduceRequest(topic_data=(topic,))
     for error in ErrorCode:
         answering = Answering(version)
-        answering.ctx.respond(api_00_produce._response(answering.ctx, request, [AppendAck(error, "why")]))
+        answering.ctx.respond(api_00_produce._response(answering.ctx, (topic,), [AppendAck(error, "why")]))
         answer = answering.answer(ApiKey.PRODUCE)
         [partition] = answer.responses[0].partition_responses
         assert partition.error_code == error

@@ -11,12 +11,18 @@ from typing import Any
 from msgspec import Struct
 
 from ottla.gateways.kafka.context import RequestContext
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.response_queue import ResponseSlot
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.protocol.codec import codec_for
+from ottla.protocol.frame import SingleProduceRequest
 
 Handler = Callable[[RequestContext, Any], Any]
 Decode = Callable[[int, memoryview, int], Any]
 """Makes a request of a version, a frame, and the offset at which the body begins in it."""
+HandleSingle = Callable[[Any, SingleProduceRequest, ReceiveBuffer, ResponseSlot], None]
+"""Serves a request that the kernel has read, of the connection that comes first, and answers it through the slot. To
+keep the records beyond its return it retains the buffer, and releases it once."""
 
 
 class Api(Struct, frozen=True):
@@ -42,6 +48,7 @@ class Api(Struct, frozen=True):
     is_task: bool = False
     advertised_min_version: int | None = None
     decode: Decode | None = None
+    handle_single: HandleSingle | None = None
 
     @property
     def request_type(self) -> type[Any]:

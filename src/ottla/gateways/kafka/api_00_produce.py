@@ -8,15 +8,17 @@ librdkafka takes the message format of a broker from the lowest version of Produ
 although the versions below 3 are gone (KAFKA-18659).
 """
 
-from collections.abc import Sequence
-from typing import Final
+from __future__ import annotations
 
-from ottla.broker.produce import PartitionWrite
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ottla.broker.produce import TIMED_OUT, PartitionWrite
 from ottla.broker.transaction_gate import TransactionSupport
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.current_leaders import CurrentLeaders
-from ottla.gateways.kafka.produce_answer import ProduceAnswers
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.protocol.api_keys import ApiKey
@@ -36,49 +38,45 @@ from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.leader import ACKS_NONE
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.gateways.kafka.gateway import KafkaConnection
+    from ottla.network.connection import ResponseSlot
+    from ottla.network.receive_buffer import ReceiveBuffer
+    from ottla.protocol.frame import SingleProduceRequest
+
 ZSTD_VERSION: Final = 7
 TOPIC_ID_VERSION: Final = 13
 
 _CODEC_AT: Final = ATTRIBUTES_POSITION + 1
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = int(CompressionType.ZSTD)
+_NONE: Final = ErrorCode.NONE
 
 _ZSTD_TOO_EARLY: Final = AppendAck(
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     f"zstd comes with version {ZSTD_VERSION} of Produce (KIP-110); compress with another codec, or use a newer client",
 )
 
-_answers: Final = ProduceAnswers()
-
 
 def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     """Append each partition's batch; answer when all of them are decided."""
-    topics = request.topic_data
     if request.transactional_id is not None:
         _handle_transactional(ctx, request, request.transactional_id)
         return
-    if len(topics) == 1 and len(topics[0].partition_data) == 1:
-        _handle_one(ctx, request, topics[0], topics[0].partition_data[0])
-        return
-    acks = request.acks
-    writes = [_write(ctx, request, topic, data) for topic in topics for data in topic.partition_data]
+    writes = [_write(ctx, request, topic, data) for topic in request.topic_data for data in topic.partition_data]
     buffer = ctx.buffer
     for _ in writes:
         buffer.retain()
 
     def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
-        try:
-            if acks == ACKS_NONE:
-                _finish_unacknowledged(ctx, acknowledgements)
-            else:
-                ctx.respond(_response(ctx, request, acknowledgements, throttle_ms))
-        except Exception as error:
-            ctx.fail(error)
+        _answer(ctx, request.acks, request.topic_data, acknowledgements, throttle_ms)
 
     ctx.broker.produce.produce(
         ctx.principal,
         writes,
-        acks=acks,
+        acks=request.acks,
         timeout_ms=max(0, request.timeout_ms),
         on_buffer_free=buffer.release,
         on_produced=on_produced,
@@ -93,13 +91,7 @@ def _handle_transactional(ctx: RequestContext, request: ProduceRequest, transact
         buffer.retain()
 
     def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
-        try:
-            if request.acks == ACKS_NONE:
-                _finish_unacknowledged(ctx, acknowledgements)
-            else:
-                ctx.respond(_response(ctx, request, acknowledgements, throttle_ms))
-        except Exception as error:
-            ctx.fail(error)
+        _answer(ctx, request.acks, request.topic_data, acknowledgements, throttle_ms)
 
     ctx.broker.transactional_produce.produce(
         ctx.principal,
@@ -113,35 +105,52 @@ def _handle_transactional(ctx: RequestContext, request: ProduceRequest, transact
     )
 
 
-def _handle_one(
-    ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, data: PartitionProduceData
+def handle_single(
+    connection: KafkaConnection, request: SingleProduceRequest, buffer: ReceiveBuffer, slot: ResponseSlot
 ) -> None:
-    """Append to the only partition that is named: nearly every request is of this kind."""
-    acks = request.acks
-
-    def on_decided(ack: AppendAck, throttle_ms: int = 0) -> None:
-        try:
-            if acks == ACKS_NONE:
-                _finish_unacknowledged(ctx, (ack,))
-            elif ack.error is ErrorCode.NONE and not throttle_ms and not ctx.is_charged:
-                key = (ctx.api_version, topic.name or topic.topic_id, data.index)
-                offset, append_time_ms, log_start_offset = ack.base_offset, ack.log_append_time_ms, ack.log_start_offset
-                ctx.respond_frame(_answers.frame(ctx.correlation_id, key, offset, append_time_ms, log_start_offset))
-            else:
-                ctx.respond(_response(ctx, request, (ack,), throttle_ms))
-        except Exception as error:
-            ctx.fail(error)
-
-    buffer, connection = ctx.buffer, ctx.kafka_connection
+    """Append to the only partition that is named, of a request that the kernel has read: nearly all are like that."""
     buffer.retain()
     connection.gateway.broker.produce.produce_one(
+        SingleProduction((connection, request, buffer, slot)),
         connection.principal,
-        _write(ctx, request, topic, data),
-        acks=acks,
-        timeout_ms=max(0, request.timeout_ms),
-        on_buffer_free=buffer.release,
-        on_decided=on_decided,
+        request.key,
+        request.records,
+        request.acks,
+        request.timeout_ms,
+        buffer.release,
     )
+
+
+class SingleProduction(Struct, eq=False):
+    """One such request on its way, see `ottla.broker.produce.SingleProduction`."""
+
+    in_flight: tuple[KafkaConnection, SingleProduceRequest, ReceiveBuffer, ResponseSlot] | None
+    """The request, until it is answered: the deadlines may hold this for longer, but not what it takes."""
+    throttle_ms: int = 0
+    is_over: bool = False
+
+    def decide(self, ack: AppendAck) -> None:
+        """Answer, unless that was done."""
+        in_flight = self.in_flight
+        if in_flight is None:
+            return
+        self.in_flight, self.is_over = None, True
+        connection, request, buffer, slot = in_flight
+        try:
+            if ack.error is _NONE and request.acks and not self.throttle_ms:
+                slot.send((request.answer(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset),))
+            else:
+                version, correlation_id, client_id = request.api_version, request.correlation_id, request.client_id
+                ctx = RequestContext(connection, slot, version, correlation_id, client_id, buffer)
+                data = (PartitionProduceData(index=request.partition),)
+                topic = TopicProduceData(name=request.topic_name, topic_id=request.topic_id, partition_data=data)
+                _answer(ctx, request.acks, (topic,), (ack,), self.throttle_ms)
+        except Exception as error:
+            connection.fail(error)
+
+    def expire(self) -> None:
+        """The producer's time is up."""
+        self.decide(TIMED_OUT)
 
 
 def _write(
@@ -156,6 +165,23 @@ def _write(
     return PartitionWrite(topic.topic_id if version >= TOPIC_ID_VERSION else topic.name, data.index, batch, refusal)
 
 
+def _answer(
+    ctx: RequestContext,
+    acks: int,
+    topics: Sequence[TopicProduceData],
+    acknowledgements: Sequence[AppendAck],
+    throttle_ms: int,
+) -> None:
+    """Tell the producer what became of the partitions that `topics` names, one acknowledgement each, in order."""
+    try:
+        if acks == ACKS_NONE:
+            _finish_unacknowledged(ctx, acknowledgements)
+        else:
+            ctx.respond(_response(ctx, topics, acknowledgements, throttle_ms))
+    except Exception as error:
+        ctx.fail(error)
+
+
 def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[AppendAck]) -> None:
     """A producer that wants no answer learns of a failure by losing its connection, as with Apache Kafka."""
     for ack in acknowledgements:
@@ -165,12 +191,15 @@ def _finish_unacknowledged(ctx: RequestContext, acknowledgements: Sequence[Appen
 
 
 def _response(
-    ctx: RequestContext, request: ProduceRequest, acknowledgements: Sequence[AppendAck], throttle_ms: int = 0
+    ctx: RequestContext,
+    named: Sequence[TopicProduceData],
+    acknowledgements: Sequence[AppendAck],
+    throttle_ms: int = 0,
 ) -> ProduceResponse:
     answers = iter(acknowledgements)
     leaders = CurrentLeaders(ctx, ApiKey.PRODUCE)
     topics = []
-    for topic in request.topic_data:
+    for topic in named:
         partitions = []
         for data in topic.partition_data:
             ack = next(answers)
@@ -197,4 +226,4 @@ def _response(
     )
 
 
-API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0)
+API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0, handle_single=handle_single)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ottla.gateways.kafka.api import Api, Handler
+from ottla.gateways.kafka.api import Api, Handler, HandleSingle
 from ottla.protocol.api_keys import ApiKey
 
 
@@ -27,11 +27,15 @@ class Row(NamedTuple):
 
 
 class Route(NamedTuple):
-    """What becomes of a request of one API in one version: made of its frame and the offset of its body, handled."""
+    """What becomes of a request of one API in one version: made of its frame and the offset of its body, handled.
+
+    `handle_single` gets those that the kernel has made already.
+    """
 
     decode: Callable[[memoryview, int], Any]
     handle: Handler
     is_task: bool
+    handle_single: HandleSingle | None
 
 
 class ApiTable(Mapping[int, Api]):
@@ -73,7 +77,7 @@ class ApiTable(Mapping[int, Api]):
         api = self.find(key)
         if api is None or not api.serves(version):
             return None
-        route = self.routes[key, version] = Route(api.decoder(version), api.handle, api.is_task)
+        route = self.routes[key, version] = Route(api.decoder(version), api.handle, api.is_task, api.handle_single)
         return route
 
     def _load(self, row: Row) -> Api:

@@ -17,7 +17,13 @@ from ottla.model.principal import ANONYMOUS
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.frame import RequestHeader, decode_request_header, encode_response
+from ottla.protocol.frame import (
+    RequestHeader,
+    SingleProduceRequest,
+    decode_request,
+    decode_request_header,
+    encode_response,
+)
 from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.runtime.purgatory import DelayedOperation
@@ -87,10 +93,16 @@ class KafkaConnection:
             buffer.retain()
             self._held_back.append((frame, buffer, slot))
             return
-        header = decode_request_header(frame)
-        gateway, version = self.gateway, header.api_version
+        request = decode_request(frame)
+        gateway, version = self.gateway, request.api_version
         apis = gateway.apis
-        route = apis.routes.get((header.api_key, version)) or apis.route(header.api_key, version)
+        route = apis.routes.get((request.api_key, version)) or apis.route(request.api_key, version)
+        if type(request) is SingleProduceRequest:
+            if route is not None and route.handle_single is not None and gateway.quotas is None:
+                route.handle_single(self, request, buffer, slot)
+                return
+            request = decode_request_header(frame)
+        header = request
         if route is None:
             self._refuse(header, slot)
         elif route.is_task:
@@ -101,9 +113,8 @@ class KafkaConnection:
         elif gateway.quotas is not None:
             gateway.quotas.serve(self, route, header, frame, buffer, slot)
         else:
-            request = route.decode(frame, header.body_offset)
             ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, buffer)
-            response = route.handle(ctx, request)
+            response = route.handle(ctx, route.decode(frame, header.body_offset))
             if response is not None:
                 ctx.respond(response)
 
