@@ -3,7 +3,9 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
+
+from msgspec import Struct
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -14,7 +16,7 @@ logger = logging.getLogger(__name__)
 _NOT_TOLD: Final = "a producer could not be told what became of its records"
 
 
-class AppendAck(NamedTuple):
+class AppendAck(Struct, frozen=True):
     """The outcome of one append to one partition.
 
     `base_offset` is the offset of the first record, -1 after an error. `log_append_time_ms` is -1 unless the topic
@@ -58,6 +60,9 @@ class AckQueue:
     def add(self, required_offset: int, ack: AppendAck, on_ack: OnAck) -> None:
         """Have `on_ack` called with `ack` once the high watermark is at least `required_offset`."""
         waiting = self._waiting
+        if not waiting or waiting[-1][0] <= required_offset:
+            waiting.append((required_offset, ack, on_ack))
+            return
         index = len(waiting)
         while index and waiting[index - 1][0] > required_offset:
             index -= 1

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.transaction_marker import TransactionMarker
@@ -31,6 +33,7 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
 _CLIENT: Final = AppendOrigin.CLIENT
 _COORDINATOR: Final = AppendOrigin.COORDINATOR
+_NONE: Final = ErrorCode.NONE
 
 
 class Leader:
@@ -71,8 +74,7 @@ class Leader:
         `guard` comes with transactional records of a client: they are appended when their transaction is open, or may
         begin because of it (`ottla.replication.transaction_verification`). A coordinator without one vouches for them.
         """
-        log = self._partition.log
-        rules = log.config.topic_rules
+        rules = self._partition.log.config.topic_rules
         now_ms = self._clock.now_ms()
         try:
             batches = (
@@ -90,7 +92,7 @@ class Leader:
                 queue = self._append_queue = AppendQueue(name, self._opener, self._append_checked)
             queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, origin, guard))
             return
-        self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin, guard)
+        self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin, guard, 0, now_ms)
 
     def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
         """See `Partition.append_marker`. It does not wait for batches that are opened: its transaction is over."""
@@ -113,7 +115,9 @@ class Leader:
         origin: AppendOrigin,
         guard: Verification | None,
         transaction_version: int = 0,
+        now_ms: int | None = None,
     ) -> None:
+        """Append what has its turn: at `now_ms`, or now."""
         partition = self._partition
         try:
             if not partition.is_leader:
@@ -126,10 +130,10 @@ class Leader:
                 partition.verifications.require(batches[0], guard, partition.log.producers)
             leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
             info = partition.log.append(
-                memoryview(records),
+                records if type(records) is memoryview else memoryview(records),
                 batches,
                 leader_epoch=partition.leader_epoch,
-                now_ms=self._clock.now_ms(),
+                now_ms=self._clock.now_ms() if now_ms is None else now_ms,
                 origin=origin,
                 on_free=on_buffer_free,
                 on_stage=None if leader_ack is None else leader_ack.on_stage,
@@ -144,13 +148,7 @@ class Leader:
             return
         if partition.verifications is not NO_VERIFICATIONS:
             self._forget_verifications(batches)
-        ack = AppendAck(
-            ErrorCode.NONE,
-            None,
-            info.first_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-        )
+        ack = AppendAck(_NONE, None, info.first_offset, info.log_append_time_ms, info.log_start_offset)
         if info.duplicate and on_buffer_free is not None:
             on_buffer_free()
         if acks == ACKS_ALL:
@@ -199,15 +197,12 @@ class Leader:
         self._ack_queue.fail(error, message)
 
 
-class _LeaderAck:
+class _LeaderAck(Struct, eq=False):
     """Answers acks=1 when the records are written."""
 
-    __slots__ = ("_on_ack", "ack")
-
-    def __init__(self, on_ack: OnAck) -> None:
-        self._on_ack = on_ack
-        self.ack: AppendAck | None = None
-        """The answer, until it is given."""
+    on_ack: OnAck
+    ack: AppendAck | None = None
+    """The answer, until it is given."""
 
     def on_stage(self, stage: int, errno: int) -> None:
         """The log I/O thread is done with a stage of this append: 1 written, 2 synced. The first one counts."""
@@ -218,6 +213,6 @@ class _LeaderAck:
         if errno:
             ack = AppendAck(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory failed during the write")
         try:
-            self._on_ack(ack)
+            self.on_ack(ack)
         except Exception:
             logger.exception("a producer could not be told what became of its records")

@@ -30,10 +30,12 @@ class LeaderEpochCache:
     point, so the file must be written before the recovery point moves.
     """
 
-    __slots__ = ("_entries", "is_dirty")
+    __slots__ = ("_entries", "is_dirty", "latest_epoch")
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
+        self.latest_epoch = UNKNOWN_EPOCH
+        """The newest epoch, -1 when nothing was written yet."""
         for entry in entries:
             self.assign(*entry)
         self.is_dirty = False
@@ -43,11 +45,6 @@ class LeaderEpochCache:
         """All epochs, oldest first."""
         return tuple(self._entries)
 
-    @property
-    def latest_epoch(self) -> int:
-        """The newest epoch, -1 when nothing was written yet."""
-        return self._entries[-1].epoch if self._entries else UNKNOWN_EPOCH
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` begins at `start_offset`; whatever said otherwise from there on is forgotten."""
         entries = self._entries
@@ -56,6 +53,7 @@ class LeaderEpochCache:
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
+        self.latest_epoch = epoch
         self.is_dirty = True
 
     def epoch_of(self, offset: int) -> int:
@@ -81,6 +79,7 @@ class LeaderEpochCache:
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
             self.is_dirty = True
+        self.latest_epoch = self._entries[-1].epoch if self._entries else UNKNOWN_EPOCH
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end at or before `start_offset`; the one it lies in begins there now."""

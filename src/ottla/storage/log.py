@@ -183,12 +183,12 @@ class Log:
         if self._closed or resources.writer.failure is not None:
             self._require_writable()
         config = self.config
-        if origin is _CLIENT:
-            first_time = self.producers.admit(batches)
-            if first_time is not None:
-                return self._duplicate(first_time)
-        else:
-            self._admit(origin, batches, transaction_version)
+        is_alone = len(batches) == 1
+        is_idempotent = not is_alone or batches[0].producer_id >= 0
+        if is_idempotent and origin is _CLIENT and (first_time := self.producers.admit(batches)) is not None:
+            return self._duplicate(first_time)
+        if is_idempotent and origin is _COORDINATOR:
+            self.producers.admit_from_coordinator(batches, transaction_version)
         size = records.nbytes
         if size > config.segment_bytes and origin is _CLIENT:
             raise ApiError(
@@ -198,7 +198,7 @@ class Log:
         if config.message_timestamp_type is _LOG_APPEND_TIME and origin is not _REPLICATION:
             stamp = max_timestamp = now_ms
         else:
-            max_timestamp = batches[0].max_timestamp if len(batches) == 1 else max(map(_max_timestamp_of, batches))
+            max_timestamp = batches[0].max_timestamp if is_alone else max(map(_max_timestamp_of, batches))
         first_offset = self.log_end_offset
         if origin is not _REPLICATION:
             end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
@@ -217,17 +217,11 @@ class Log:
         token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_free, on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
         appender.append(records, batches, first_offset, config, stamp, token, flags)
-        aborted = self.producers.remember(batches, first_offset, stamp, now_ms)
-        if aborted:
+        if is_idempotent and (aborted := self.producers.remember(batches, first_offset, stamp, now_ms)):
             self._note_aborted(aborted)
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
-
-    def _admit(self, origin: AppendOrigin, batches: Sequence[BatchInfo], transaction_version: int) -> None:
-        """What the leader has was checked there."""
-        if origin is _COORDINATOR:
-            self.producers.admit_from_coordinator(batches, transaction_version)
 
     def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         """Enter transactions, whose markers were just appended, in the index."""
@@ -347,13 +341,14 @@ class Log:
 
     def advance(self, stage: int, end: LogEnd) -> None:
         """Everything before `end` is written or flushed."""
+        segments = self._segments
         if stage == WRITTEN:
-            self._segments.written = end
+            segments.written = end
         else:
-            self._segments.flushed = end
-            if self._segments.written.offset < end.offset:
-                self._segments.written = end
-        self._resources.writer.progressed(self)
+            segments.flushed = end
+            if segments.written.offset < end.offset:
+                segments.written = end
+        self._resources.writer.progressed[self] = None
 
     def report_progress(self) -> None:
         """Tell `on_progress`, once per round of completions."""
@@ -568,7 +563,7 @@ class Log:
         self._closed = False
         if self.on_range_change is not None:
             self.on_range_change()
-        self._resources.writer.progressed(self)
+        self._resources.writer.progressed[self] = None
 
     async def _until(self, operation: Callable[[Signal], None]) -> None:
         errno = await completion(operation)

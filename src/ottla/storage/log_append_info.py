@@ -1,9 +1,9 @@
 """What became of an append."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class LogAppendInfo(NamedTuple):
+class LogAppendInfo(Struct, frozen=True):
     """Offsets of the first and the last record, and the times, in milliseconds.
 
     `log_append_time_ms` is -1 when producers set the time. `duplicate` says that an idempotent producer sent the

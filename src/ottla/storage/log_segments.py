@@ -10,7 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from ottla.runtime.file_slice import FileSlice
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
@@ -21,7 +23,7 @@ from ottla.storage.retention import SegmentFacts
 _base_offset: Final = attrgetter("base_offset")
 
 
-class LogEnd(NamedTuple):
+class LogEnd(Struct, frozen=True):
     """How far something got: the next offset, and the position at which it lies in its segment."""
 
     offset: int

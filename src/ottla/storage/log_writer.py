@@ -52,11 +52,11 @@ class LogWriter:
         "_is_wanted_by_cork",
         "_loop",
         "_on_failure",
-        "_progressed",
         "_resuming",
         "_submit_is_due",
         "failure",
         "failure_can_pass",
+        "progressed",
     )
 
     def __init__(self, io: LogIo, on_failure: Callable[[OSError], None]) -> None:
@@ -67,7 +67,8 @@ class LogWriter:
         self._submit_is_due = False
         self._is_corked = False
         self._is_wanted_by_cork = False
-        self._progressed: dict[Progressing, None] = {}
+        self.progressed: dict[Progressing, None] = {}
+        """Whoever is told at the end of this round of completions that something moved."""
         self.failure: OSError | None = None
         self.failure_can_pass = False
         self._resuming: OSError | None = None
@@ -107,7 +108,10 @@ class LogWriter:
         """Queue a write; `data` must stay as it is until the first completion."""
         self._io.append(handle, position, data, token, flags)
         if not self._submit_is_due:
-            self._schedule()
+            if self._is_corked:
+                self._is_wanted_by_cork = True
+            else:
+                self._schedule()
 
     def sync(self, handle: int, token: Completion | None = None) -> None:
         """Queue making a file durable."""
@@ -137,10 +141,6 @@ class LogWriter:
         if self.failure is self._resuming:
             self.failure = None
             self.failure_can_pass = False
-
-    def progressed(self, log: Progressing) -> None:
-        """Have `log` told at the end of this round of completions."""
-        self._progressed[log] = None
 
     def submit(self) -> None:
         """Give the thread what has been asked for; a little that is only written is done here when it is idle."""
@@ -175,7 +175,7 @@ class LogWriter:
                     token.completed(stage, errno)
                 except Exception:
                     logger.exception("who waited for a write failed when it was done")
-        progressed, self._progressed = self._progressed, {}
+        progressed, self.progressed = self.progressed, {}
         for log in progressed:
             try:
                 log.report_progress()

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from ottla.storage.log_segments import LogEnd
 
 OnFree = Callable[[], None]
@@ -18,26 +20,23 @@ class Appended(Protocol):
         ...
 
 
-class PendingAppend:
+class PendingAppend(Struct, eq=False):
     """Moves its log's written and flushed end offsets, then tells whoever appended."""
 
-    __slots__ = ("_end", "_log", "_on_free", "_on_stage")
-
-    def __init__(self, log: Appended, end: LogEnd, on_free: OnFree | None, on_stage: OnStage | None) -> None:
-        self._log = log
-        self._end = end
-        self._on_free = on_free
-        self._on_stage = on_stage
+    log: Appended
+    end: LogEnd
+    on_free: OnFree | None
+    on_stage: OnStage | None
 
     def completed(self, stage: int, errno: int) -> None:
         """WRITTEN or SYNC is done, or failed."""
         if errno == 0:
-            self._log.advance(stage, self._end)
-        if self._on_free is not None:
-            on_free, self._on_free = self._on_free, None
+            self.log.advance(stage, self.end)
+        if self.on_free is not None:
+            on_free, self.on_free = self.on_free, None
             on_free()
-        if self._on_stage is not None:
-            self._on_stage(stage, errno)
+        if self.on_stage is not None:
+            self.on_stage(stage, errno)
 
 
 class Signal:

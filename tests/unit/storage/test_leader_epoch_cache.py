@@ -45,6 +45,7 @@ def test_cutting_the_end_leaves_the_history_of_what_stays(epochs: list[int], end
     cache = filled(epochs)
     cache.truncate_from_end(end)
     assert cache.entries == filled(epochs[:end]).entries
+    assert cache.latest_epoch == filled(epochs[:end]).latest_epoch
 
 
 @given(histories, st.integers(0, 45))
@@ -52,6 +53,7 @@ def test_cutting_the_start_leaves_the_epochs_of_what_stays(epochs: list[int], st
     cache = filled(epochs)
     cache.truncate_from_start(start)
     assert [cache.epoch_of(offset) for offset in range(start, len(epochs))] == epochs[start:]
+    assert cache.latest_epoch == (cache.entries[-1].epoch if cache.entries else -1)
     assert all(entry.start_offset >= min(start, len(epochs)) for entry in cache.entries[1:])
     if cache.entries and start < len(epochs):
         assert cache.entries[0].start_offset == start

@@ -108,8 +108,8 @@ async def test_one_who_fails_when_his_write_is_done_keeps_nobody_else_from_heari
     told, following = Told(), Following()
     writer.append(handle, 0, b"a" * 100, Failing(), WRITTEN)
     writer.append(handle, 100, b"b" * 100, told, WRITTEN)
-    writer.progressed(Failing())
-    writer.progressed(following)
+    writer.progressed[Failing()] = None
+    writer.progressed[following] = None
     writer.attach(asyncio.get_running_loop())
     async with asyncio.timeout(20):
         while not told.stages:  # noqa: ASYNC110
