@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from ottla.client import streams_group
 from ottla.client.cluster import Cluster
 from ottla.client.errors import BrokerError, UnsupportedApiError
 from ottla.client.group_offsets import check_group
@@ -39,6 +40,7 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+STREAMS = "streams"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 DEAD = "Dead"
 
@@ -49,7 +51,7 @@ REMOVED = "an administrator moves the group"
 class GroupMember(Struct, frozen=True):
     """A member, and the partitions it was given; empty when its protocol is not the consumers'.
 
-    `protocol` is `classic` or `consumer`. `epoch` is how far a member of a consumer group has come, -1 in others.
+    `protocol` is `classic`, `consumer` or `streams`. `epoch` is how far a member of the latter two has come, else -1.
     """
 
     member_id: str
@@ -88,7 +90,7 @@ async def group_now(cluster: Cluster, group_id: str, deadline: Deadline) -> Grou
         )
     consumer = await _consumer(cluster, group_id, deadline)
     if consumer is None:
-        return GroupNow(DEAD, CLASSIC, "", "", ())
+        return await _streams(cluster, group_id, deadline) or GroupNow(DEAD, CLASSIC, "", "", ())
     return GroupNow(
         state=consumer.group_state,
         group_type=CONSUMER,
@@ -125,11 +127,17 @@ async def remove_members(cluster: Cluster, group_id: str, members: Iterable[Grou
         response = await cluster.ask_coordinator(group_id, request, ConsumerGroupHeartbeatResponse)
         _check_removed(cluster, group_id, response.error_code, what, response.error_message)
 
+    async def leave_streams(member: GroupMember) -> None:
+        error, message = await streams_group.leave(cluster, group_id, member.member_id)
+        _check_removed(cluster, group_id, error, what, message)
+
     if classic:
         await cluster.retrying(leave_classic, deadline)
     for member in members:
         if member.protocol == CONSUMER:
             await cluster.retrying(lambda member=member: leave_consumer(member), deadline)  # type: ignore[misc]
+        elif member.protocol == STREAMS:
+            await cluster.retrying(lambda member=member: leave_streams(member), deadline)  # type: ignore[misc]
 
 
 def _check_removed(cluster: Cluster, group_id: str, error: int, what: str, message: str | None = None) -> None:
@@ -170,6 +178,25 @@ async def _consumer(cluster: Cluster, group_id: str, deadline: Deadline) -> Desc
         if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID):
             return None
         raise
+
+
+async def _streams(cluster: Cluster, group_id: str, deadline: Deadline) -> GroupNow | None:
+    group = await streams_group.describe(cluster, group_id, deadline)
+    if group is None:
+        return None
+    members = tuple(
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.removeprefix("/"),
+            assignment=streams_group.partitions_of(member, group.topology),
+            protocol=STREAMS,
+            epoch=member.member_epoch,
+        )
+        for member in group.members
+    )
+    return GroupNow(group.group_state, STREAMS, STREAMS, "", members, group.group_epoch)
 
 
 def _classic_member(member: DescribedGroupMember, protocol_type: str) -> GroupMember:

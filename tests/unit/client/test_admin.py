@@ -77,6 +77,16 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from ottla.protocol.messages.streams_group_describe import Assignment as StreamsAssignment
+from ottla.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from ottla.protocol.messages.streams_group_describe import Member as StreamsMember
+from ottla.protocol.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    Topology,
+)
+from ottla.protocol.messages.streams_group_describe import Subtopology as StreamsSubtopology
+from ottla.protocol.messages.streams_group_describe import TaskIds as StreamsTaskIds
 from tests.unit.client.scripted_broker import ScriptedBroker, in_turn
 
 
@@ -217,6 +227,9 @@ def group_handlers(broker: ScriptedBroker, group: DescribedGroup, committed: dic
         ConsumerGroupDescribeRequest: lambda request, version: ConsumerGroupDescribeResponse(
             groups=(DescribedConsumerGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND),)
         ),
+        StreamsGroupDescribeRequest: lambda request, version: StreamsGroupDescribeResponse(
+            groups=(DescribedStreamsGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND),)
+        ),
         OffsetFetchRequest: lambda request, version: OffsetFetchResponse(groups=(offsets,)),
         ListOffsetsRequest: ends,
     }
@@ -272,6 +285,24 @@ async def test_a_group_of_the_new_protocol_is_shown_too(broker, cluster):
     both = (TopicPartition("t", 0), TopicPartition("t", 1))
     assert shown == [("old", "classic", 7, ()), ("new", "consumer", 6, both)]
     assert [each.member and each.member.host for each in described.partitions] == ["10.0.0.2", "10.0.0.2"]
+
+
+async def test_a_streams_group_is_shown_with_the_partitions_of_its_tasks(broker, cluster):
+    group_handlers(broker, NO_CLASSIC_GROUP, {TopicPartition("t", 0): 60})
+    topology = Topology(
+        1, (StreamsSubtopology("0", source_topics=("t",)), StreamsSubtopology("1", source_topics=("u",)))
+    )
+    tasks = StreamsAssignment(active_tasks=(StreamsTaskIds("0", (0, 1)),), standby_tasks=(StreamsTaskIds("1", (0,)),))
+    threads = (StreamsMember("m", 4, client_host="/10.0.0.3", assignment=tasks),)
+    group = DescribedStreamsGroup(group_id="g", group_state="Stable", topology=topology, members=threads)
+    broker.handlers[StreamsGroupDescribeRequest] = lambda request, version: StreamsGroupDescribeResponse(
+        groups=(group,)
+    )
+    described = await GroupAdmin(cluster).describe_group("g")
+    assert (described.group_type, described.protocol_type, described.state) == ("streams", "streams", "Stable")
+    (shown,) = described.members
+    assert (shown.protocol, shown.epoch, shown.host) == ("streams", 4, "10.0.0.3")
+    assert shown.assignment == (TopicPartition("t", 0), TopicPartition("t", 1))
 
 
 async def test_a_running_group_is_moved_by_sending_its_members_away_first(broker, cluster):

@@ -102,21 +102,21 @@ class _State:
 def _assign_active(state: _State, tasks: Sequence[Task]) -> None:
     """Give every task to one member: `share` to each, and one more to so many of them as it does not divide."""
     share, extras = divmod(len(tasks), len(state.loads))
-    left = _keep(tasks, state.active_before, share)
-    kept_extra = _keep(left, state.active_before, share + 1, extras)
-    extras -= len(left) - len(kept_extra)
-    to_copies = []
-    for task in kept_extra:
+    moving = _keep(tasks, state.active_before, share)
+    homeless = _keep(moving, state.active_before, share + 1, extras)
+    extras -= len(moving) - len(homeless)
+    new = []
+    for task in homeless:
         candidates = [load for load in state.copies_before.get(task, ()) if len(load.active) < share + (extras > 0)]
         if not candidates:
-            to_copies.append(task)
+            new.append(task)
             continue
         chosen = min(candidates, key=_by_load)
         extras -= len(chosen.active) == share
         chosen.add_active(task)
     queue = [(len(load.active), load.process.load, member_id) for member_id, load in state.loads.items()]
     heapify(queue)
-    for task in to_copies:
+    for task in new:
         while True:
             count, process_load, member_id = queue[0]
             load = state.loads[member_id]
