@@ -513,6 +513,68 @@ def test_a_group_goes_on_where_it_is_moved_to(cli: Cli, filled: str, flags: tupl
     assert len(cli.ok("consume", filled, "--group", group, "--exit").split()) == 20 - sum(offsets)
 
 
+def test_a_group_seeks_an_offset_of_its_own_in_each_partition(cli: Cli, filled: str) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    cli.ok("consume", filled, "--group", group, "--exit")
+    shown = cli.ok("group", "seek", group, f"{filled}:0=3,1=latest", "--dry-run", "--json")
+    assert committed_by(cli, group, filled) == [10, 10]
+    assert cli.ok("group", "seek", group, f"{filled}:0=3,1=latest", "--json") == shown
+    assert committed_by(cli, group, filled) == [3, 10]
+    assert [each["new_offset"] for each in json.loads(shown)] == [3, 10]
+    cli.ok("group", "seek", group, f"{filled}:1=earliest")
+    assert committed_by(cli, group, filled) == [3, 0]
+
+
+def test_what_is_asked_of_several_topics_by_expression_is_done_to_each(cli: Cli) -> None:
+    prefix = f"cli-{uuid4().hex[:8]}"
+    cli.ok("topic", "create", f"{prefix}-a", f"{prefix}-b")
+    cli.ok("topic", "alter", "--regex", f"{prefix}-.*", "-c", "retention.ms=1000")
+    described = json.loads(cli.ok("topic", "describe", "--regex", f"{prefix}-.*", "--json"))
+    assert [each["configs"][0]["value"] for each in described] == ["1000", "1000"]
+    assert cli.ok("topic", "list", f"{prefix}-[a]", "-q") == f"{prefix}-a\n".encode()
+    cli.ok("topic", "delete", "--regex", f"{prefix}-.*")
+    assert cli.run("topic", "delete", "--regex", f"{prefix}-.*").returncode == 4
+
+
+def test_quotas_are_set_listed_and_taken_away(cli: Cli) -> None:
+    client = f"cli-{uuid4().hex[:8]}"
+    cli.ok("quota", "set", "--client-id", client, "producer_byte_rate=1024", "request_percentage=12.5")
+    (listed,) = json.loads(cli.ok("quota", "list", "--client-id", client, "--json"))
+    assert listed == {
+        "entity": {"client-id": client},
+        "quotas": {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
+    }
+    assert cli.run("quota", "set", "--client-id", client, "producer_byte_rate=0").returncode == 1
+    assert cli.run("quota", "delete", "--client-id", client, "consumer_byte_rate").returncode == 4
+    cli.ok("quota", "delete", "--client-id", client, "producer_byte_rate", "request_percentage")
+    assert json.loads(cli.ok("quota", "list", "--client-id", client, "--json")) == []
+
+
+def test_settings_of_groups_and_levels_of_features(cli: Cli) -> None:
+    group = f"g-{uuid4().hex[:8]}"
+    cli.ok("config", "set", "--group", group, "consumer.session.timeout.ms=50000")
+    assert cli.ok("config", "get", "--group", group, "consumer.session.timeout.ms", "-q") == b"50000\n"
+    assert cli.run("config", "set", "--group", group, "consumer.session.timeout.ms=1").returncode == 1
+    cli.ok("config", "delete", "--group", group, "consumer.session.timeout.ms")
+    features = {each["feature"]: each for each in json.loads(cli.ok("feature", "list", "--json"))}
+    level = features["metadata.version"]["level"]
+    assert level == features["metadata.version"]["highest"]
+    cli.ok("feature", "set", f"metadata.version={level}", "--dry-run")
+    assert cli.run("feature", "set", "no.such.version=1").returncode == 1
+
+
+def test_what_is_measured_is_what_was_done(cli: Cli) -> None:
+    name = cli.topic(2)
+    produced = json.loads(cli.ok("perf", "produce", name, "-n", "500", "-s", "100", "--json", "-X", "linger.ms=1"))
+    assert (produced["records"], produced["bytes"], produced["acks"]) == (500, 50_000, "all")
+    assert 0 < produced["latency_ms"]["p50"] <= produced["latency_ms"]["max"]
+    consumed = json.loads(cli.ok("perf", "consume", name, "--json"))
+    assert (consumed["records"], consumed["bytes"]) == (500, 50_000)
+    assert cli.run("perf", "consume", name, "-n", "501", "--timeout-ms", "100").returncode == 1
+    latency = json.loads(cli.ok("perf", "latency", name, "-n", "5", "-s", "10", "--json"))
+    assert latency["acknowledged_ms"]["max"] <= latency["consumed_ms"]["max"]
+
+
 def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(cli: Cli, filled: str) -> None:
     group = f"g-{uuid4().hex[:8]}"
     first = cli.run("group", "reset", group, f"{filled}:1", "--to-offset", "99")

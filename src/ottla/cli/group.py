@@ -6,6 +6,7 @@ import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.group_change import delete_groups, delete_offsets, reset
+from ottla.cli.group_seek import seek
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def describe(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
 
 
 group.add_command(reset)
+group.add_command(seek)
 group.add_command(delete_groups)
 group.add_command(delete_offsets)
 

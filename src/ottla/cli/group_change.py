@@ -10,7 +10,7 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import Selection, parse_selection, partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ottla.cli.offset_reset import OffsetReset
     from ottla.client.cluster import Cluster
@@ -162,9 +162,13 @@ def reset(
     selections = None if all_topics else [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        return await _reset(cluster, group_id, selections, wanted, dry_run=dry_run)
+        return await move_group(cluster, group_id, selections, lambda _: wanted, dry_run=dry_run)
 
-    moved = with_cluster(bootstrap, action)
+    show_moved(with_cluster(bootstrap, action), as_json=as_json)
+
+
+def show_moved(moved: list[dict[str, Any]], *, as_json: bool) -> None:
+    """What `move_group` gave."""
     if as_json:
         print_json(moved)
     else:
@@ -204,10 +208,15 @@ def _wanted(
     return said[0]
 
 
-async def _reset(
-    cluster: "Cluster", group_id: str, selections: list[Selection] | None, wanted: "OffsetReset", *, dry_run: bool
+async def move_group(
+    cluster: "Cluster",
+    group_id: str,
+    selections: list[Selection] | None,
+    wanted: "Callable[[TopicPartition], OffsetReset]",
+    *,
+    dry_run: bool,
 ) -> list[dict[str, Any]]:
-    """Decide for all partitions, say what is not as asked for, and commit."""
+    """Decide for all partitions, with None for those the group has committed, say what is not as asked for, commit."""
     from ottla.cli.offset_reset import NoCommittedOffsetError, PartitionNow, ResetTo, new_offset
     from ottla.client.admin import Admin
     from ottla.client.errors import BrokerError
@@ -225,7 +234,8 @@ async def _reset(
     partitions = sorted(committed) if selections is None else await partitions_of(cluster, selections)
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
-    by_time = dict.fromkeys(partitions, wanted.number) if wanted.to is ResetTo.TIMESTAMP else {}
+    resets = {place: wanted(place) for place in partitions}
+    by_time = {place: each.number for place, each in resets.items() if each.to is ResetTo.TIMESTAMP}
     at_time = await admin.list_offsets(by_time)
 
     offsets: dict[TopicPartition, int] = {}
@@ -233,7 +243,7 @@ async def _reset(
         at = at_time[place].offset if place in at_time else -1
         now = PartitionNow(starts[place].offset, ends[place].offset, committed.get(place), at)
         try:
-            decided = new_offset(wanted, now)
+            decided = new_offset(resets[place], now)
         except NoCommittedOffsetError:
             raise CommandError(
                 f"group {group_id!r} has committed nothing for {place}, so there is nothing to shift: "
