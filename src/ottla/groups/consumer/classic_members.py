@@ -14,6 +14,7 @@ from ottla.groups.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
 from ottla.groups.consumer.embedded_protocol import by_topic_id, read_subscription, write_assignment
 from ottla.groups.consumer.group_update import GroupUpdate
 from ottla.groups.consumer.member import ConsumerMember, MemberState
+from ottla.groups.consumer.records import NOTHING_SAID
 from ottla.groups.consumer_config import SUBSCRIPTION_BYTES_MAX
 from ottla.groups.group_kind import GroupContext
 from ottla.groups.requests import Heartbeat, Join, Leave, LeavingMember, Sync
@@ -32,10 +33,7 @@ logger = logging.getLogger(__name__)
 
 def new_member(member_id: str) -> ConsumerMember:
     """A member that has said nothing yet."""
-    metadata = ConsumerGroupMemberMetadataValue(
-        instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None
-    )
-    return ConsumerMember(member_id, metadata)
+    return ConsumerMember(member_id, NOTHING_SAID)
 
 
 def join(context: GroupContext, step: Step, group: ConsumerGroup, request: Join) -> JoinAnswer:

@@ -268,8 +268,12 @@ class ConsumerGroup:
     def replay_current_assignment(self, member_id: str, current: CurrentAssignment | None) -> None:
         """A member has come further; None when it is about to go."""
         member = self.members.get(member_id)
-        if member is None:
+        if member is None and current is None:
             return
+        if member is None:
+            # Of a compacted log this may come first: what the member asks for was written anew since.
+            self.replay_member(member_id, records.NOTHING_SAID)
+            member = self.members[member_id]
         self._disown(member)
         member = ConsumerMember(member_id, member.metadata, current or CurrentAssignment())
         self.members[member_id] = member

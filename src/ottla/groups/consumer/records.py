@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -27,6 +28,11 @@ from ottla.protocol.coordinator_records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+
+NOTHING_SAID: Final = ConsumerGroupMemberMetadataValue(
+    instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None
+)
+"""What a member asks for that has said nothing yet."""
 
 
 def group(group_id: str, epoch: int | None, metadata_hash: int = 0) -> KeyedRecord:
