@@ -6,11 +6,10 @@ decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the r
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
-from ottla.broker.quota import UNLIMITED, Quota
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
@@ -44,8 +43,6 @@ class SingleProduction(Protocol):
 
     is_over: bool
     """Whether the producer has its answer."""
-    throttle_ms: int
-    """For how long the producer is to be quiet."""
 
     def decide(self, ack: AppendAck, /) -> None:
         """The partition is decided: answer, unless that was done. Does not raise."""
@@ -56,14 +53,12 @@ class SingleProduction(Protocol):
         ...
 
 
-class OnProduced(Protocol):
-    """Told what became of each partition of a request, and for how long its producer is to be quiet."""
-
-    def __call__(self, acks: list[AppendAck], /, throttle_ms: int = 0) -> None: ...
+OnProduced: TypeAlias = Callable[[list[AppendAck]], None]
+"""Told what became of each partition of a request."""
 
 
-def _ignore(outcome: object, throttle_ms: int = 0) -> None:
-    del outcome, throttle_ms
+def _ignore(acks: list[AppendAck]) -> None:
+    del acks
 
 
 class Production:
@@ -104,19 +99,12 @@ class ProduceService:
     Belongs to the event loop; its methods never block.
     """
 
-    __slots__ = ("_authorizer", "_deadlines", "_quota", "_replicas")
+    __slots__ = ("_authorizer", "_deadlines", "_replicas")
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        deadlines: Deadlines,
-        authorizer: Authorizer = ALLOW_ALL,
-        quota: Quota = UNLIMITED,
-    ) -> None:
+    def __init__(self, replicas: ReplicaManager, deadlines: Deadlines, authorizer: Authorizer = ALLOW_ALL) -> None:
         self._replicas = replicas
         self._deadlines = deadlines
         self._authorizer = authorizer
-        self._quota = quota
 
     def produce_one(
         self,
@@ -132,8 +120,6 @@ class ProduceService:
 
         `production` is decided once, as `produce` says; it may be decided again, which does not count.
         """
-        if self._quota is not UNLIMITED:
-            production.throttle_ms = self._quota.charge(principal, len(records))
         try:
             partition = self._writable(principal, key)
         except ApiError as error:
@@ -162,8 +148,6 @@ class ProduceService:
         coordinator's topic), INVALID_REQUIRED_ACKS, INVALID_RECORD (no records), or what `Leader.append` says.
         Who appends in another way than the partition by itself gives `append`.
         """
-        if self._quota is not UNLIMITED:
-            on_produced = self._charged(principal, writes, on_produced)
         production = Production(len(writes), on_produced)
         for index, write in enumerate(writes):
             try:
@@ -209,8 +193,3 @@ class ProduceService:
         if partition.topic_partition.topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
         return partition
-
-    def _charged(self, principal: Principal, writes: Sequence[PartitionWrite], on_over: Any) -> Any:
-        """`on_over`, told for how long the producer is to be quiet."""
-        size = sum(len(write.records) for write in writes if write.records is not None)
-        return partial(on_over, throttle_ms=self._quota.charge(principal, size))

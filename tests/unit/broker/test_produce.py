@@ -35,15 +35,14 @@ def write(partition: Partition, records: bytearray | None = None) -> PartitionWr
 class Single:
     """A request to one partition, as a door makes it."""
 
-    def __init__(self, on_produced: Callable[[list[AppendAck], int], None]) -> None:
+    def __init__(self, on_produced: Callable[[list[AppendAck]], None]) -> None:
         self.is_over = False
-        self.throttle_ms = 0
         self._on_produced = on_produced
 
     def decide(self, ack: AppendAck) -> None:
         if not self.is_over:
             self.is_over = True
-            self._on_produced([ack], self.throttle_ms)
+            self._on_produced([ack])
 
     def expire(self) -> None:
         self.decide(TIMED_OUT)
@@ -60,15 +59,13 @@ class Producing:
             self.replicas.add(partition)
         self.service = ProduceService(self.replicas, self.deadlines, **rules)
         self.answers: list[list[AppendAck]] = []
-        self.throttled_ms: list[int] = []
         self.freed = 0
 
     def free(self) -> None:
         self.freed += 1
 
-    def on_produced(self, acks: list[AppendAck], throttle_ms: int = 0) -> None:
+    def on_produced(self, acks: list[AppendAck]) -> None:
         self.answers.append(acks)
-        self.throttled_ms.append(throttle_ms)
 
     def produce(self, writes: list[PartitionWrite], acks: int = ACKS_ALL) -> None:
         self.service.produce(
@@ -238,23 +235,3 @@ async def test_who_may_not_write_is_refused_by_name_and_by_id(new_partition: New
     assert [ack.error for (ack,) in producing.answers] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     assert rules.asked == ["User:ANONYMOUS WRITE TOPIC t"]
     assert (producing.freed, partition.log.log_end_offset) == (1, 0)
-
-
-class BytesPerMs:
-    """A quota of a byte a millisecond."""
-
-    def charge(self, principal: Principal, size_bytes: int) -> int:
-        assert principal == ANONYMOUS
-        return size_bytes
-
-
-@pytest.mark.parametrize("alone", [True, False])
-async def test_who_is_over_his_quota_is_served_and_told_for_how_long_to_be_quiet(
-    new_partition: New, alone: bool
-) -> None:
-    partition = await new_partition()  # type: ignore[misc]
-    producing = Producing(partition, quota=BytesPerMs())
-    producing.produce_alone(write(partition), ACKS_ALL, alone=alone)
-    await settled(partition)
-    assert [ack.error for (ack,) in producing.answers] == [ErrorCode.NONE]
-    assert producing.throttled_ms == [len(batch())]

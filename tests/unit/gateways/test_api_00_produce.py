@@ -127,21 +127,14 @@ def frame_of(
     return encode_request(77, "me", ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics), version)[4:]
 
 
-class Rules:
-    """Authorizer and quota: nobody may write to `t`; a byte takes a millisecond."""
+class Nobody:
+    """Nobody may write to `t`."""
 
     def allows(self, principal: Principal, operation: Operation, kind: ResourceType, name: str) -> bool:
         return False
 
-    def charge(self, principal: Principal, size_bytes: int) -> int:
-        return size_bytes
 
-
-RULES: dict[str, dict[str, Any]] = {
-    "none": {},
-    "quota": {"quota": Rules()},
-    "authorizer": {"authorizer": Rules()},
-}
+RULES: dict[str, dict[str, Any]] = {"none": {}, "authorizer": {"authorizer": Nobody()}}
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 written = st.builds(AppendAck, st.just(ErrorCode.NONE), st.none(), int64, int64, int64)

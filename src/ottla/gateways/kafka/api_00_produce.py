@@ -70,8 +70,8 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     for _ in writes:
         buffer.retain()
 
-    def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
-        _answer(ctx, request.acks, request.topic_data, acknowledgements, throttle_ms)
+    def on_produced(acknowledgements: list[AppendAck]) -> None:
+        _answer(ctx, request.acks, request.topic_data, acknowledgements)
 
     ctx.broker.produce.produce(
         ctx.principal,
@@ -90,8 +90,8 @@ def _handle_transactional(ctx: RequestContext, request: ProduceRequest, transact
     for _ in writes:
         buffer.retain()
 
-    def on_produced(acknowledgements: list[AppendAck], throttle_ms: int = 0) -> None:
-        _answer(ctx, request.acks, request.topic_data, acknowledgements, throttle_ms)
+    def on_produced(acknowledgements: list[AppendAck]) -> None:
+        _answer(ctx, request.acks, request.topic_data, acknowledgements)
 
     ctx.broker.transactional_produce.produce(
         ctx.principal,
@@ -126,7 +126,6 @@ class SingleProduction(Struct, eq=False):
 
     in_flight: tuple[KafkaConnection, SingleProduceRequest, ReceiveBuffer, ResponseSlot] | None
     """The request, until it is answered: the deadlines may hold this for longer, but not what it takes."""
-    throttle_ms: int = 0
     is_over: bool = False
 
     def decide(self, ack: AppendAck) -> None:
@@ -137,14 +136,14 @@ class SingleProduction(Struct, eq=False):
         self.in_flight, self.is_over = None, True
         connection, request, buffer, slot = in_flight
         try:
-            if ack.error is _NONE and request.acks and not self.throttle_ms:
+            if ack.error is _NONE and request.acks:
                 slot.send((request.answer(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset),))
             else:
                 version, correlation_id, client_id = request.api_version, request.correlation_id, request.client_id
                 ctx = RequestContext(connection, slot, version, correlation_id, client_id, buffer)
                 data = (PartitionProduceData(index=request.partition),)
                 topic = TopicProduceData(name=request.topic_name, topic_id=request.topic_id, partition_data=data)
-                _answer(ctx, request.acks, (topic,), (ack,), self.throttle_ms)
+                _answer(ctx, request.acks, (topic,), (ack,))
         except Exception as error:
             connection.fail(error)
 
@@ -170,14 +169,13 @@ def _answer(
     acks: int,
     topics: Sequence[TopicProduceData],
     acknowledgements: Sequence[AppendAck],
-    throttle_ms: int,
 ) -> None:
     """Tell the producer what became of the partitions that `topics` names, one acknowledgement each, in order."""
     try:
         if acks == ACKS_NONE:
             _finish_unacknowledged(ctx, acknowledgements)
         else:
-            ctx.respond(_response(ctx, topics, acknowledgements, throttle_ms))
+            ctx.respond(_response(ctx, topics, acknowledgements))
     except Exception as error:
         ctx.fail(error)
 
@@ -194,7 +192,6 @@ def _response(
     ctx: RequestContext,
     named: Sequence[TopicProduceData],
     acknowledgements: Sequence[AppendAck],
-    throttle_ms: int = 0,
 ) -> ProduceResponse:
     answers = iter(acknowledgements)
     leaders = CurrentLeaders(ctx, ApiKey.PRODUCE)
@@ -221,9 +218,7 @@ def _response(
         topics.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
         )
-    return ProduceResponse(
-        responses=tuple(topics), throttle_time_ms=throttle_ms, node_endpoints=leaders.endpoints(NodeEndpoint)
-    )
+    return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
 
 
 API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0, handle_single=handle_single)

@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 class RequestContext:
     """One request in flight.
 
-    It must be answered exactly once, by `respond`, `respond_frame`, `respond_parts`, `no_response` or `fail`; the
-    answers of a connection leave in the order of its requests whatever order they are given in. None of these raises:
-    an answer that cannot be made closes the connection, and whoever gave it goes on with others. To let go of a context
-    and not answer closes the connection too.
+    It must be answered exactly once, by `respond`, `respond_parts`, `no_response` or `fail`; the answers of a
+    connection leave in the order of its requests whatever order they are given in. None of these raises: an answer that
+    cannot be made closes the connection, and whoever gave it goes on with others. To let go of a context and not answer
+    closes the connection too.
     """
 
     __slots__ = ("_slot", "api_version", "buffer", "client_id", "correlation_id", "kafka_connection")
-
-    is_charged = False
-    """Whether it counts towards a quota, and its answer may say for how long to be quiet."""
 
     def __init__(
         self,
@@ -84,10 +81,6 @@ class RequestContext:
             self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
         except Exception as mistake:
             self.kafka_connection.break_off(mistake)
-
-    def respond_frame(self, frame: bytes) -> None:
-        """Answer with a whole frame, its length and correlation id included."""
-        self._slot.send((frame,))
 
     def respond_parts(self, response: Any) -> None:
         """Answer with a message whose records are slices of files, which go to the socket without a copy."""

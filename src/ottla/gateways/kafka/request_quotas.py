@@ -38,8 +38,6 @@ class ChargedContext(RequestContext):
 
     __slots__ = ("_begun_ns", "_changes", "_quotas", "throttle_ms")
 
-    is_charged = True
-
     def __init__(self, quotas: RequestQuotas, begun_ns: int | None, *request: Any) -> None:
         """`begun_ns` is when it began, None while its time is measured elsewhere; `request` is what a context takes."""
         super().__init__(*request)
