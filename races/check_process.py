@@ -12,6 +12,7 @@ MEMORY_SLACK_MIB = 96
 CAUSED = (
     re.compile(r"belongs to an earlier topic of the same name and is removed"),
     re.compile(r"holds a partition that no topic claims; it is left alone"),
+    re.compile(r"no topic claims the partition \S+: its \d+ bytes lie in \S+-stray now"),
     re.compile(r"leaves room for \d+ beside the data files"),
     re.compile(r"the last broker did not stop cleanly: \d+ logs checked"),
     re.compile(

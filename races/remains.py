@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from ottla.storage.file_names import STRAY_DIRECTORY_SUFFIX
 from races.history import Remains
 from races.stage import KEPT, LIVING, QUIET, TRIMMED, WILD
 from tests.broker_process import BrokerProcess
@@ -36,11 +37,15 @@ def look(broker: BrokerProcess) -> Remains:
     assert broker.process is not None
     pid = broker.process.pid
     said = broker.log_path.read_text()
-    # Killed between a deletion and its end the broker finds a log without a topic, says so, and leaves it, like Kafka.
+    # Killed between a deletion and its end the broker finds a log without a topic, says so, and leaves it or sets it
+    # aside, like Kafka.
     directories = [
         path.name
         for path in broker.data_dir.iterdir()
-        if path.is_dir() and _is_ours(path.name) and f"/{path.name} holds a partition that no topic claims" not in said
+        if path.is_dir()
+        and _is_ours(path.name)
+        and not path.name.endswith(STRAY_DIRECTORY_SUFFIX)
+        and f"/{path.name} holds a partition that no topic claims" not in said
     ]
     open_files = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
