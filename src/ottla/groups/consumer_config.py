@@ -16,6 +16,12 @@ RACK_ID_BYTES_MAX: Final = 1_024
 SUBSCRIPTION_BYTES_MAX: Final = 512 * 1024
 """The topic names of one member: they must fit a record of about 1 MB."""
 
+REGEXES_PER_GROUP_MAX: Final = 100
+"""Different expressions of one group; each keeps the names that it matches."""
+
+MATCHED_BYTES_MAX: Final = 900_000
+"""The names that one expression matches: they must fit a record of about 1 MB."""
+
 ASSIGNMENT_PARTITIONS_MAX: Final = 100_000
 """Partitions of one member: each takes 8 bytes of a record of about 1 MB."""
 

@@ -28,6 +28,9 @@ from ottla.protocol.coordinator_records.consumer_group import (
 PROTOCOL_TYPE: Final = "consumer"
 """What lists of groups show as the protocol type, as of classic groups of consumers."""
 
+NAME_BYTES: Final = 64
+"""What a name takes besides its characters."""
+
 _NOBODY: Final[Mapping[int, str]] = {}
 _NOTHING: Final[Partitions] = {}
 
@@ -74,6 +77,7 @@ class ConsumerGroup:
         "matched",
         "members",
         "metadata_hash",
+        "names_bytes",
         "pending",
         "target",
         "target_epoch",
@@ -99,6 +103,8 @@ class ConsumerGroup:
         """Who has each partition, or has not yet given it up."""
         self._topic_names: dict[tuple[str, ...], tuple[tuple[str, ...], int]] = {}
         """Each subscription once, with how many members have it: members of a group have mostly the same."""
+        self.names_bytes = 0
+        """What these take."""
         # Remembered
         self.image: MetadataImage | None = None
         """The metadata that the epoch was last compared with."""
@@ -224,21 +230,16 @@ class ConsumerGroup:
 
     def is_taken(self, topic_id: UUID, partition: int) -> bool:
         """Whether some member has a partition, or has not yet given it up."""
-        return partition in self._owners.get(topic_id, _NOBODY)
+        return self.owner(topic_id, partition) is not None
 
     def shared_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The same names as some member has them, so that equal subscriptions are one object."""
         known = self._topic_names.get(names)
         return names if known is None else known[0]
 
-    def regexes(self) -> dict[str, int]:
-        """The expressions of the members, with how many have each."""
-        counts: dict[str, int] = {}
-        for member in self.members.values():
-            regex = member.regex
-            if regex is not None:
-                counts[regex] = counts.get(regex, 0) + 1
-        return counts
+    def knows_names(self, names: tuple[str, ...]) -> bool:
+        """Whether some member has this subscription."""
+        return names in self._topic_names
 
     @property
     def regexes_matched_at_ms(self) -> int:
@@ -304,14 +305,21 @@ class ConsumerGroup:
     def _retain(self, names: tuple[str, ...]) -> tuple[str, ...]:
         shared, count = self._topic_names.get(names, (names, 0))
         self._topic_names[shared] = (shared, count + 1)
+        if not count:
+            self.names_bytes += bytes_of(shared)
         return shared
 
     def _release(self, names: tuple[str, ...]) -> None:
         shared, count = self._topic_names.get(names, (names, 1))
         if count > 1:
             self._topic_names[shared] = (shared, count - 1)
-        else:
-            self._topic_names.pop(names, None)
+        elif self._topic_names.pop(names, None) is not None:
+            self.names_bytes -= bytes_of(shared)
+
+
+def bytes_of(names: tuple[str, ...]) -> int:
+    """About what the names of a subscription take in memory."""
+    return sum(map(len, names)) + NAME_BYTES * len(names)
 
 
 def subscribed_topics(

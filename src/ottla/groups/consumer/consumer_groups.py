@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -18,14 +19,14 @@ from ottla.groups.answers import (
 )
 from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.consumer import classic_members, migration, records, regexes
-from ottla.groups.consumer.consumer_group import ConsumerGroup
+from ottla.groups.consumer.consumer_group import ConsumerGroup, bytes_of
 from ottla.groups.consumer.group_update import AssignmentRun, GroupUpdate
 from ottla.groups.consumer.heartbeat_check import check_heartbeat
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.reconciliation import Owned, check_epoch
 from ottla.groups.consumer.replay import replay_in
-from ottla.groups.consumer_config import ASSIGNMENT_PARTITIONS_MAX
 from ottla.groups.group import Group
+from ottla.groups.group_config import GROUP_METADATA_BYTES_MAX
 from ottla.groups.group_kind import GroupContext
 from ottla.groups.records import KeyedRecord
 from ottla.groups.requests import ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
@@ -70,6 +71,8 @@ class ConsumerGroups:
         update = GroupUpdate(self._context, step, self._group_to_join(step, request))
         before = self._member_of(update, request)
         member = ConsumerMember(before.member_id, _asked_for(before, request, update.group), before.current)
+        if request.topic_names is not None:
+            _check_room(member.metadata, update.group)
         must_grow = update.group.epoch == 0
         if member.member_id not in update.members or member.metadata != before.metadata:
             update.put(member)
@@ -77,7 +80,6 @@ class ConsumerGroups:
         must_grow |= regexes.update_regexes(update, before, member, request.may_describe)
         update.settle_epoch(must_grow=must_grow)
         update.assign_if_due()
-        _check_size(update, member.member_id)
         member = update.reconcile(member, _owned(request))
         update.begin_session(member)
         update.finish()
@@ -243,10 +245,12 @@ class ConsumerGroups:
         update = GroupUpdate(self._context, step, group)
         if isinstance(key, AssignmentTimer):
             run = group.pending.get(AssignmentRun)
-            if isinstance(run, AssignmentRun):
-                update.go_on_assigning(run, 1)
-            else:
-                update.assign_if_due()
+            # What cannot be assigned is said in the log; each heartbeat of a member hears why, and tries again.
+            with suppress(ApiError):
+                if isinstance(run, AssignmentRun):
+                    update.go_on_assigning(run, 1)
+                else:
+                    update.assign_if_due()
         elif isinstance(key, RegexTimer):
             refresh = group.pending.get(regexes.RegexRefresh)
             if isinstance(refresh, regexes.RegexRefresh) and regexes.go_on(update, refresh):
@@ -312,14 +316,12 @@ def _require_static(static: ConsumerMember | None, member_id: str, instance_id: 
     return static
 
 
-def _check_size(update: GroupUpdate, member_id: str) -> None:
-    """Raises ApiError when what a member is to have does not fit a record."""
-    count = sum(map(len, update.target.get(member_id, {}).values()))
-    if count > ASSIGNMENT_PARTITIONS_MAX:
-        message = (
-            f"The member would get {count} partitions, more than the {ASSIGNMENT_PARTITIONS_MAX} that one may have."
-        )
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+def _check_room(metadata: formats.ConsumerGroupMemberMetadataValue, group: ConsumerGroup) -> None:
+    """Raises ApiError GROUP_MAX_SIZE_REACHED when what the members subscribe to takes more than a group may hold."""
+    names = metadata.subscribed_topic_names
+    if not group.knows_names(names) and group.names_bytes + bytes_of(names) > GROUP_METADATA_BYTES_MAX:
+        message = f"The subscriptions of the group would take more than {GROUP_METADATA_BYTES_MAX} bytes."
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
 def _owned(request: ConsumerHeartbeat) -> Owned | None:

@@ -16,7 +16,7 @@ from ottla.groups.consumer.assignor import Assigning, Subscriber, assignors
 from ottla.groups.consumer.consumer_group import ConsumerGroup, MatchedTopics, subscribed_topics
 from ottla.groups.consumer.member import ConsumerMember, MemberState, Partitions
 from ottla.groups.consumer.reconciliation import Owned, reconcile
-from ottla.groups.consumer_config import GroupTimes
+from ottla.groups.consumer_config import ASSIGNMENT_PARTITIONS_MAX, GroupTimes
 from ottla.groups.group_kind import GroupContext
 from ottla.groups.records import KeyedRecord
 from ottla.groups.step import (
@@ -28,6 +28,8 @@ from ottla.groups.step import (
     Step,
 )
 from ottla.metadata.image.image import MetadataImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +185,10 @@ class GroupUpdate:
         self.go_on_assigning(self._begin_assigning(), SLICES_AT_ONCE)
 
     def go_on_assigning(self, run: AssignmentRun, slices: int) -> None:
-        """Do some slices of an assignment; when it is complete it is the target."""
+        """Do some slices of an assignment; when it is complete it is the target.
+
+        Raises ApiError UNKNOWN_SERVER_ERROR when what a member is to have does not fit a record.
+        """
         self.group.pending.pop(AssignmentRun, None)
         for _ in range(slices):
             try:
@@ -224,6 +229,11 @@ class GroupUpdate:
 
     def _set_target(self, epoch: int, assignment: dict[str, Partitions]) -> None:
         group_id = self.group.group_id
+        largest = max((sum(map(len, of.values())) for of in assignment.values()), default=0)
+        if largest > ASSIGNMENT_PARTITIONS_MAX:
+            message = f"A member would get {largest} partitions, more than the {ASSIGNMENT_PARTITIONS_MAX} it may have."
+            logger.error("group %s: it is not assigned: %s", group_id, message)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         target = {}
         for member_id in self.members:
             partitions = assignment.get(member_id)

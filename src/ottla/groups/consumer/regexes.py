@@ -8,6 +8,7 @@ The expressions are matched in the kernel, in time that grows with the length of
 its size (`ottla.native.TopicPattern`).
 """
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -15,11 +16,14 @@ from typing import Final
 from ottla.groups.consumer.consumer_group import MatchedTopics
 from ottla.groups.consumer.group_update import SLICE_INTERVAL_MS, GroupUpdate
 from ottla.groups.consumer.member import ConsumerMember
+from ottla.groups.consumer_config import MATCHED_BYTES_MAX, REGEXES_PER_GROUP_MAX
 from ottla.groups.step import RegexTimer
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import TopicPattern
+
+logger = logging.getLogger(__name__)
 
 REGEX_BYTES_MAX: Final = 4_096
 """A longer expression is refused: it stands in the key of a record, and each time a member asks for it."""
@@ -79,8 +83,15 @@ def check_regex(regex: str) -> None:
 
 
 def matching(regex: str, names: list[str], may_describe: MayDescribe) -> frozenset[str]:
-    """The names that match as a whole, of those that whoever asks may know of."""
-    return frozenset(name for name in _pattern(regex).matching(names) if may_describe(name))
+    """The names that match as a whole, of those that whoever asks may know of.
+
+    Raises ApiError INVALID_REGULAR_EXPRESSION when they do not fit a record.
+    """
+    found = frozenset(name for name in _pattern(regex).matching(names) if may_describe(name))
+    if sum(map(len, found)) + 2 * len(found) > MATCHED_BYTES_MAX:
+        message = f"SubscribedTopicRegex `{regex}` matches {len(found)} topics; their names take more than 900 kB."
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+    return found
 
 
 def update_regexes(
@@ -95,6 +106,9 @@ def update_regexes(
         forget_regexes(update, [before.regex])
         if member.regex is not None and member.regex not in update.matched:
             check_regex(member.regex)
+            if len(update.matched) >= REGEXES_PER_GROUP_MAX:
+                message = f"The group has {REGEXES_PER_GROUP_MAX} different regular expressions, it takes no more."
+                raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
             if not update.matched:
                 update.group.pending[RegexCheck] = RegexCheck(update.step.now_ms, update.image.topics_by_name)
             _set(update, member.regex, matching(member.regex, list(update.image.topics_by_name), may_describe))
@@ -118,7 +132,10 @@ def go_on(update: GroupUpdate, refresh: RegexRefresh) -> bool:
     left = NAMES_AT_ONCE
     while refresh.regexes and left > 0:
         regex = refresh.regexes.pop()
-        refresh.found[regex] = matching(regex, refresh.names, refresh.may_describe)
+        try:
+            refresh.found[regex] = matching(regex, refresh.names, refresh.may_describe)
+        except ApiError as error:
+            logger.warning("group %s: it stays with the topics it has: %s", update.group.group_id, error)
         left -= len(refresh.names) + 1
     if refresh.regexes:
         update.group.pending[RegexRefresh] = refresh

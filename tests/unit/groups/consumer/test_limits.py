@@ -1,0 +1,95 @@
+"""What a stranger cannot make a consumer group hold."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ottla.groups.answers import ConsumerHeartbeatAnswer
+from ottla.groups.consumer import consumer_groups, group_update, regexes
+from ottla.groups.consumer.consumer_group import ConsumerGroup
+from ottla.groups.consumer_config import ConsumerGroupConfig, GroupTimes
+from ottla.groups.deleted_topics import DeletedTopics
+from ottla.groups.group_config import GroupConfig
+from ottla.groups.group_shard import GroupShard
+from ottla.groups.requests import ConsumerHeartbeat
+from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
+from ottla.model.error_code import ErrorCode
+
+
+class Harness:
+    """A shard whose outcomes are applied."""
+
+    def __init__(self, topics: Mapping[str, int], **settings: Any) -> None:
+        images = {
+            name: TopicImage(
+                name,
+                UUID(int=number),
+                tuple(PartitionImage(index, 1, 0, (1,), (1,), 0) for index in range(count)),
+            )
+            for number, (name, count) in enumerate(topics.items(), start=1)
+        }
+        image = MetadataImage("", topics_by_name=images, topics_by_id={each.topic_id: each for each in images.values()})
+        consumer = ConsumerGroupConfig(default_times=GroupTimes(assignment_interval_ms=0), **settings)
+        self.shard = GroupShard(GroupConfig(consumer=consumer), DeletedTopics(lambda name: None), lambda: image)
+        self.shard.handle_loaded(0)
+
+    def join(self, member_id: str, *names: str, regex: str | None = None) -> ConsumerHeartbeatAnswer:
+        answers: list[ConsumerHeartbeatAnswer] = []
+        request = ConsumerHeartbeat(
+            "g", member_id, 0, rebalance_timeout_ms=1_000, topic_names=names, topic_regex=regex, owned=()
+        )
+        outcome = self.shard.handle_consumer_heartbeat(0, request, answers.append)
+        for record in outcome.records:
+            self.shard.replay(record)
+        for waiter, answer in outcome.answers:
+            waiter(answer)
+        [answer] = answers
+        return answer
+
+    @property
+    def group(self) -> ConsumerGroup:
+        [group] = self.shard.groups()
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+
+def test_a_group_is_full_and_its_members_are_not_turned_away():
+    harness = Harness({"t": 4}, max_size=2)
+    assert [harness.join(each, "t").error for each in "ab"] == [ErrorCode.NONE] * 2
+    assert harness.join("c", "t").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert harness.join("a", "t").error is ErrorCode.NONE
+
+
+def test_subscriptions_are_counted_once_for_all_who_have_the_same(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(consumer_groups, "GROUP_METADATA_BYTES_MAX", 100)
+    harness = Harness({})
+    assert harness.join("a", "t").error is ErrorCode.NONE
+    assert harness.join("b", "t").error is ErrorCode.NONE
+    refused = harness.join("c", "u")
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "100 bytes" in (refused.message or "")
+    assert list(harness.group.members) == ["a", "b"]
+
+
+def test_expressions_of_a_group_are_counted_and_what_they_match_fits_a_record(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(regexes, "REGEXES_PER_GROUP_MAX", 2)
+    monkeypatch.setattr(regexes, "MATCHED_BYTES_MAX", 20)
+    harness = Harness({"orders-1": 1, "orders-2": 1, "orders-3": 1})
+    refused = harness.join("a", regex="orders.*")
+    assert refused.error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "matches 3 topics" in (refused.message or "")
+    assert [harness.join(each, regex=f"orders-{each}").error for each in "12"] == [ErrorCode.NONE] * 2
+    assert harness.join("3", regex="orders-1").error is ErrorCode.NONE
+    assert harness.join("4", regex="orders-3").error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert harness.join("5", regex="o" * 5_000).error is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_what_would_not_fit_the_record_of_a_member_is_not_assigned(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(group_update, "ASSIGNMENT_PARTITIONS_MAX", 5)
+    harness = Harness({"t": 6})
+    refused = harness.join("a", "t")
+    assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "6 partitions" in (refused.message or "")
+    assert list(harness.shard.groups()) == []
