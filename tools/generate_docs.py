@@ -69,8 +69,13 @@ COMPATIBILITY_TAIL = """
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
   promise.
-- **Transactions have no coordinator yet**: FindCoordinator and InitProducerId with a transactional id are refused, and
-  the producer says so at once, in `initTransactions`. Transactional batches and markers are served.
+- **InitProducerId of a transactional producer that was fenced off** is refused with PRODUCER_FENCED at once; Kafka
+  first aborts the transaction of the producer that took over, when it has one open.
+- **The next transaction of a producer** begins without CONCURRENT_TRANSACTIONS while the markers of the one before are
+  written: the request waits for them. Kafka has the client ask again.
+- **A transaction of more than 4,096 partitions**, or whose record would not fit its topic, is told
+  TRANSACTION_ABORTABLE; of 5,000 transactional ids in one partition of `__transaction_state` a further one is told
+  POLICY_VIOLATION.
 - **A batch that follows the first of a transaction** waits for the coordinator's answer with it; Kafka asks for each,
   and answers the one it asked for before with an error.
 - **A quota is kept where a request comes in**: a Produce counts when it arrives and not when it is answered, of what a
@@ -123,8 +128,7 @@ NO_LOGGERS = "no loggers"
 LEFT_OUT = {
     ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
     ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
-    ApiKey.FIND_COORDINATOR: "groups; transactions and share groups have no coordinator here",
-    ApiKey.INIT_PRODUCER_ID: "no transactional ids",
+    ApiKey.FIND_COORDINATOR: "groups and transactions; share groups have no coordinator here",
     ApiKey.DESCRIBE_CONFIGS: NO_LOGGERS,
     ApiKey.ALTER_CONFIGS: NO_LOGGERS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: NO_LOGGERS,
@@ -150,15 +154,6 @@ LEFT_OUT = {
 """What a served API does not do."""
 
 WHY_NOT = {
-    "transactions": {
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-    },
     "SASL": {
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,

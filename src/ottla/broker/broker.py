@@ -22,6 +22,7 @@ from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import TransactionGate
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactional_produce import TransactionalProduceService
+from ottla.broker.transactions import TransactionService
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.replication.replica_manager import ReplicaManager
@@ -55,6 +56,7 @@ class Broker(Struct, frozen=True):
     producer_ids: ProducerIdAllocator
     record_deletion: RecordDeletion
     active_producers: ActiveProducers
+    transactions: TransactionService
     transaction_gate: TransactionGate
     transactional_produce: TransactionalProduceService
     transaction_markers: TransactionMarkers

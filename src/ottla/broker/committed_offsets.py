@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.broker.access import Authorizer, Operation, ResourceType
+from ottla.broker.transaction_gate import Entry, TransactionGate, TransactionSupport
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.records import CommittedOffset
@@ -24,8 +26,13 @@ from ottla.groups.requests import (
 )
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.storage.producer_state import NO_SEQUENCE
 
 NameOrId: TypeAlias = str | UUID
 """How a client names a topic."""
@@ -48,6 +55,12 @@ class TopicOffsets(Struct, frozen=True):
     topic_id: UUID | None
     partitions: list[tuple[int, CommittedOffset]]
     error: ErrorCode = ErrorCode.NONE
+    unstable: frozenset[int] = frozenset()
+    """The partitions of which the offset is not to be told yet."""
+
+    def error_of(self, index: int) -> ErrorCode:
+        """What is wrong with one partition."""
+        return ErrorCode.UNSTABLE_OFFSET_COMMIT if index in self.unstable else self.error
 
 
 class GroupOffsets(Struct, frozen=True):
@@ -60,14 +73,21 @@ class GroupOffsets(Struct, frozen=True):
 class CommittedOffsetService:
     """Belongs to the event loop. Each waiter is called exactly once, at once or when the coordinator answers."""
 
-    __slots__ = ("_authorizer", "_coordinator", "_current_image")
+    __slots__ = ("_authorizer", "_coordinator", "_current_image", "_gate", "_replicas")
 
     def __init__(
-        self, coordinator: GroupCoordinator, authorizer: Authorizer, current_image: Callable[[], MetadataImage]
+        self,
+        coordinator: GroupCoordinator,
+        authorizer: Authorizer,
+        current_image: Callable[[], MetadataImage],
+        gate: TransactionGate,
+        replicas: ReplicaManager,
     ) -> None:
         self._coordinator = coordinator
         self._authorizer = authorizer
         self._current_image = current_image
+        self._gate = gate
+        self._replicas = replicas
 
     def commit(
         self,
@@ -77,10 +97,57 @@ class CommittedOffsetService:
         waiter: Callable[[ErrorsByTopic], None],
     ) -> None:
         """Store offsets of a group."""
-        if not self._may(principal, Operation.READ, committer.group_id):
-            refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            waiter([[refusal] * len(offsets) for _, offsets in topics])
+        if self._may(principal, Operation.READ, committer.group_id):
+            self._commit(principal, CommitOffsets(committer, ()), topics, waiter)
+        else:
+            _refuse(topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, waiter)
+
+    def commit_in_transaction(
+        self,
+        principal: Principal,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        committer: Committer,
+        topics: Sequence[tuple[NameOrId, Sequence[OffsetToCommit]]],
+        support: TransactionSupport,
+        waiter: Callable[[ErrorsByTopic], None],
+    ) -> None:
+        """Store offsets of a group that hold when the transaction of a producer is committed (TxnOffsetCommit).
+
+        They wait until the coordinator of the transaction knows of the partition that the group's offsets are kept in.
+        """
+        if not self._authorizer.allows(principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            _refuse(topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, waiter)
             return
+        if not self._may(principal, Operation.READ, committer.group_id):
+            _refuse(topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, waiter)
+            return
+        if not committer.group_id:
+            _refuse(topics, ErrorCode.INVALID_GROUP_ID, waiter)
+            return
+        try:
+            partition = self._replicas.get(CONSUMER_OFFSETS_TOPIC, self._coordinator.partition_of(committer.group_id))
+        except ApiError:
+            _refuse(topics, ErrorCode.NOT_COORDINATOR, waiter)
+            return
+
+        def on_entered(entry: Entry) -> None:
+            if entry.error is ErrorCode.NONE:
+                request = CommitOffsets(committer, (), producer, entry.guard)
+                self._commit(principal, request, topics, waiter)
+            else:
+                _refuse(topics, _AS_COORDINATOR.get(entry.error, entry.error), waiter)
+
+        self._gate.enter(partition, transactional_id, *producer, NO_SEQUENCE, support, on_entered)
+
+    def _commit(
+        self,
+        principal: Principal,
+        request: CommitOffsets,
+        topics: Sequence[tuple[NameOrId, Sequence[OffsetToCommit]]],
+        waiter: Callable[[ErrorsByTopic], None],
+    ) -> None:
+        """Store offsets, those of topics that are there and that the principal may read."""
         found = [self._find(principal, topic) for topic, _ in topics]
 
         def answered(answer: CommitAnswer) -> None:
@@ -100,7 +167,7 @@ class CommittedOffsetService:
                 if kept:
                     known.append(TopicOffsetsToCommit(topic.name, topic.topic_id, kept))
         if known:
-            self._coordinator.commit_offsets(CommitOffsets(committer, tuple(known)), answered)
+            self._coordinator.commit_offsets(replace(request, topics=tuple(known)), answered)
         else:
             answered(CommitAnswer())
 
@@ -112,8 +179,12 @@ class CommittedOffsetService:
         waiter: Callable[[GroupOffsets], None],
         member_id: str | None = None,
         member_epoch: int = -1,
+        *,
+        require_stable: bool = False,
     ) -> None:
         """Read offsets of a group: of partitions of some topics, or with None all it has; a member says who it is.
+
+        With `require_stable` those that a transaction may change are not told (KIP-447).
 
         A name that no topic has is no error: there is no offset for it.
         """
@@ -139,17 +210,22 @@ class CommittedOffsetService:
         def answered(answer: FetchAnswer) -> None:
             by_topic: dict[str, list[tuple[int, CommittedOffset]]] = {}
             for (name, index), committed in answer.offsets.items():
-                by_topic.setdefault(name, []).append((index, committed or NO_OFFSET))
+                shown = NO_OFFSET if (name, index) in answer.unstable else committed or NO_OFFSET
+                by_topic.setdefault(name, []).append((index, shown))
             told = []
             for name, of_topic in by_topic.items():
                 if topics is None and not self._may_see(principal, name):
                     continue
                 topic = image.topic(name)
-                told.append(TopicOffsets(name, None if topic is None else topic.topic_id, of_topic))
+                topic_id = None if topic is None else topic.topic_id
+                unstable = frozenset(index for each, index in answer.unstable if each == name)
+                told.append(TopicOffsets(name, topic_id, of_topic, unstable=unstable))
             waiter(GroupOffsets(answer.error, told if answer.error is not ErrorCode.NONE else told + refused))
 
         wanted = None if partitions is None else tuple(partitions)
-        self._coordinator.fetch_offsets(FetchOffsets(group_id, wanted, member_id, member_epoch), answered)
+        self._coordinator.fetch_offsets(
+            FetchOffsets(group_id, wanted, member_id, member_epoch, require_stable), answered
+        )
 
     def delete(
         self,
@@ -205,6 +281,22 @@ class CommittedOffsetService:
 
     def _may_see(self, principal: Principal, topic: str) -> bool:
         return self._authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _refuse(
+    topics: Sequence[tuple[NameOrId, Sequence[OffsetToCommit]]],
+    error: ErrorCode,
+    waiter: Callable[[ErrorsByTopic], None],
+) -> None:
+    waiter([[error] * len(offsets) for _, offsets in topics])
+
+
+_AS_COORDINATOR: Final = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What a client that commits offsets is told instead of what concerns the partition that they are kept in."""
 
 
 def _unknown(asked: NameOrId) -> ErrorCode:

@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.transaction_marker import TransactionMarker
 
 logger = logging.getLogger(__name__)
 
@@ -21,14 +23,33 @@ Waiter = Callable[[Any], None]
 """Whoever waits for an answer, as a callable that takes it; it is called exactly once."""
 
 
+class TransactionalRecord(Struct, frozen=True):
+    """A record that holds only when the transaction of a producer is committed (TxnOffsetCommit).
+
+    `guard` is what the partition asks for at the append of the first record of a transaction: that its coordinator
+    knows of it. None when the transaction is open in the partition already.
+    """
+
+    record: Any
+    producer: ProducerIdentity
+    guard: Any = None
+
+
+class TransactionEnd(Struct, frozen=True):
+    """The marker that ends a producer's transaction in this partition; it is written in the order of the records."""
+
+    marker: TransactionMarker
+
+
 class Outcome(Struct):
     """The effects of one step, as a value. A step changes nothing outside its shard; the runtime carries this out.
 
-    `records` are applied by `CoordinatorShard.replay` and appended to the log, in order. `answers` leave when those
-    records, and all that the shard wrote before them, are committed: no client hears of what a crash may take back.
-    A waiter may be any that the shard was given, now or in an earlier step. `messages` go to `Environment.send` at the
-    same time, and never when what they rest on was not committed. `timers` maps a timer's key to its delay in
-    milliseconds, or to None to cancel it; setting a timer again moves it.
+    `records` are applied by `CoordinatorShard.replay` and appended to the log, in order; a `TransactionalRecord` or a
+    `TransactionEnd` among them goes to `replay_transactional` or `replay_transaction_end` instead. `answers` leave when
+    those records, and all that the shard wrote before them, are committed: no client hears of what a crash may take
+    back. A waiter may be any that the shard was given, now or in an earlier step. `messages` go to
+    `Environment.send` at the same time, and never when what they rest on was not committed. `timers` maps a timer's key
+    to its delay in milliseconds, or to None to cancel it; setting a timer again moves it.
     """
 
     records: list[Any] = field(default_factory=list)

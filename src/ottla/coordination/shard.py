@@ -45,3 +45,15 @@ class CoordinatorShard(Protocol):
     def handle_unloaded(self) -> Outcome:
         """This broker no longer coordinates the shard: answer everybody who still waits. Records are not written."""
         ...
+
+
+class TransactionalShard(CoordinatorShard, Protocol):
+    """A shard in whose partition producers' transactions have a part. Of others no log has transactional batches."""
+
+    def replay_transactional(self, record: Any, producer_id: int) -> None:
+        """Keep a record until the transaction of its producer ends."""
+        ...
+
+    def replay_transaction_end(self, producer_id: int, *, committed: bool) -> None:
+        """The transaction of a producer ended: apply its records, or forget them."""
+        ...

@@ -1,14 +1,15 @@
 """Reading a shard's state back from its partition of the internal topic."""
 
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from ottla.coordination.environment import Environment
-from ottla.coordination.shard import CoordinatorShard
+from ottla.coordination.shard import CoordinatorShard, TransactionalShard
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.native import decode_newest, walk_batches
+from ottla.native import BatchInfo, decode_newest, decode_records, walk_batches
+from ottla.records.control import ControlRecordType, decode_control_key
 from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
 
@@ -26,6 +27,14 @@ class LoadReport(Struct, frozen=True):
     end_offset: int
     record_count: int
     unknown_count: int
+
+
+class _Run(Struct, frozen=True):
+    """Records that follow each other and are of no transaction or of one producer's, or the end of its transaction."""
+
+    records: list[Any | None]
+    producer_id: int | None = None
+    committed: bool | None = None
 
 
 COMMIT_POLL_MS = 5
@@ -51,32 +60,77 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
             await environment.timer.sleep(COMMIT_POLL_MS)
             continue
         chunk = await partition.read_bytes(offset, environment.limits.load_chunk_bytes)
-        next_offset, records, count = await environment.tasks.in_thread(_decode, shard, chunk, offset)
+        next_offset, runs, count = await environment.tasks.in_thread(_decode, shard, chunk, offset)
         if next_offset <= offset:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}")
-        async for some in in_turns(records):
-            for record in some:
-                if record is None:
-                    unknown_count += 1
-                else:
-                    shard.replay(record)
+        for run in runs:
+            unknown_count += await _replay(shard, run)
         record_count += count
         offset = next_offset
     return LoadReport(offset, record_count, unknown_count)
 
 
-def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[Any | None], int]:
+async def _replay(shard: CoordinatorShard, run: _Run) -> int:
+    """Apply a run, some records in a turn; returns how many of them the shard did not know."""
+    if run.committed is not None and run.producer_id is not None:
+        cast("TransactionalShard", shard).replay_transaction_end(run.producer_id, committed=run.committed)
+        return 0
+    unknown_count = 0
+    async for some in in_turns(run.records):
+        for record in some:
+            if record is None:
+                unknown_count += 1
+            elif run.producer_id is None:
+                shard.replay(record)
+            else:
+                cast("TransactionalShard", shard).replay_transactional(record, run.producer_id)
+    return unknown_count
+
+
+def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[_Run], int]:
     """The offset after the whole batches in a chunk, of their records the newest of each key, and how many there were.
 
     The topic is compacted: what a record says is over when a newer one has its key. So most of a log that was not
-    compacted yet, a record for each commit, is passed over in the kernel.
+    compacted yet, a record for each commit, is passed over in the kernel. What is part of a transaction keeps its place
+    among the others: it holds from where the transaction was committed, or not at all.
     """
-    batches, consumed, error = walk_batches(chunk, check_crc=True)
+    batches, _, error = walk_batches(chunk, check_crc=True)
     if error is not None:
         raise error
     if not batches:
         return start_offset, [], 0
-    decoded, count = decode_newest(
-        memoryview(chunk)[:consumed], max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset
-    )
-    return batches[-1].last_offset + 1, [shard.decode(key, value) for _, key, value in decoded], count
+    runs: list[_Run] = []
+    record_count = first = 0
+    for index in range(1, len(batches) + 1):
+        if index < len(batches) and _belong_together(batches[first], batches[index]):
+            continue
+        start, last = batches[first].position, batches[index - 1]
+        run, count = _decode_run(shard, memoryview(chunk)[start : last.position + last.size], last, start_offset)
+        runs += run
+        record_count += count
+        first = index
+    return batches[-1].last_offset + 1, runs, record_count
+
+
+def _belong_together(first: BatchInfo, other: BatchInfo) -> bool:
+    """Whether a batch is of the run that another one began."""
+    if first.is_control or other.is_control or first.is_transactional != other.is_transactional:
+        return False
+    return not first.is_transactional or first.producer_id == other.producer_id
+
+
+def _decode_run(
+    shard: CoordinatorShard, data: memoryview, batch: BatchInfo, start_offset: int
+) -> tuple[list[_Run], int]:
+    """The records of batches that belong together, `batch` being the last of them."""
+    if batch.is_control:
+        decoded = decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, include_control=True)
+        ends = [decode_control_key(key) for _, _, key, _, _ in decoded]
+        return [
+            _Run([], batch.producer_id, end is ControlRecordType.COMMIT)
+            for end in ends
+            if end in (ControlRecordType.COMMIT, ControlRecordType.ABORT)
+        ], 0
+    newest, count = decode_newest(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset)
+    records = [shard.decode(key, value) for _, key, value in newest]
+    return [_Run(records, batch.producer_id if batch.is_transactional else None)], count

@@ -2,13 +2,21 @@
 
 import logging
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ottla.coordination.environment import Environment
-from ottla.coordination.outcome import Answer, OnceWaiter, Outcome, Waiter, deliver
-from ottla.coordination.shard import CoordinatorShard
+from ottla.coordination.outcome import (
+    Answer,
+    OnceWaiter,
+    Outcome,
+    TransactionalRecord,
+    TransactionEnd,
+    Waiter,
+    deliver,
+)
+from ottla.coordination.shard import CoordinatorShard, TransactionalShard
 from ottla.coordination.shard_loader import load_shard
-from ottla.coordination.shard_log import ShardLog
+from ottla.coordination.shard_log import LogEntry, ShardLog, TransactionalEntry
 from ottla.coordination.shard_state import REFUSALS, TRANSITIONS, ShardState
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.model.error_code import ErrorCode
@@ -84,9 +92,9 @@ class ShardRunner:
         assert self.state is ShardState.ACTIVE, f"a step of {self.partition.topic_partition} while {self.state}"
         try:
             outcome = step(self._shard, self._environment.clock.now_ms())
-            encoded = [self._shard.encode(record) for record in outcome.records]
+            encoded = [self._encode(record) for record in outcome.records]
             for record in outcome.records:
-                self._shard.replay(record)
+                self._replay(record)
         except Exception:
             logger.exception("a step of %s failed; it is loaded again", self.partition.topic_partition)
             self._reload()
@@ -102,6 +110,22 @@ class ShardRunner:
         """This broker no longer leads the partition: tell everybody who waits, forget everything."""
         if self.state is not ShardState.CLOSED:
             self._unload(ShardState.CLOSED)
+
+    def _encode(self, record: Any) -> LogEntry:
+        if isinstance(record, TransactionalRecord):
+            return TransactionalEntry(*self._shard.encode(record.record), record.producer, record.guard)
+        return record if isinstance(record, TransactionEnd) else self._shard.encode(record)
+
+    def _replay(self, record: Any) -> None:
+        if isinstance(record, TransactionalRecord):
+            cast("TransactionalShard", self._shard).replay_transactional(record.record, record.producer.producer_id)
+        elif isinstance(record, TransactionEnd):
+            marker = record.marker
+            cast("TransactionalShard", self._shard).replay_transaction_end(
+                marker.producer_id, committed=marker.committed
+            )
+        else:
+            self._shard.replay(record)
 
     def _sender_of(self, message: Any) -> Waiter:
         def on_committed(answer: Answer) -> None:

@@ -67,9 +67,10 @@ class CommitAnswer(Answer, frozen=True):
 
 
 class FetchAnswer(Answer, frozen=True):
-    """The offsets of a group, None where it has none."""
+    """The offsets of a group, None where it has none. `unstable` are those that are not to be told yet."""
 
     offsets: Mapping[TopicPartition, CommittedOffset | None] = field(default_factory=dict)
+    unstable: frozenset[TopicPartition] = frozenset()
 
 
 class DeleteOffsetsAnswer(Answer, frozen=True):

@@ -243,13 +243,14 @@ class ClassicGroup:
         if committer.generation_id < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if committer.generation_id < 0 and not committer.member_id and committer.instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            # A producer of old commits for a consumer that it does not name.
+            return ErrorCode.NONE if committer.is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(committer.member_id, committer.instance_id)
         if error is not ErrorCode.NONE:
             return error
         if committer.generation_id != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not committer.is_transactional:
             # The member knows the generation but not its assignment: let it hear of that first.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE

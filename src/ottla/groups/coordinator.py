@@ -52,6 +52,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
 
@@ -66,6 +67,12 @@ _FEATURES: Final[Mapping[GroupType, str]] = {
 }
 """The features that turn a kind of group on for the whole cluster."""
 
+_AS_LEADER: Final = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""What a transaction coordinator is told: that the marker is to be written again."""
+
 
 class GroupCoordinator:
     """All groups this broker coordinates.
@@ -78,7 +85,15 @@ class GroupCoordinator:
     Belongs to the event loop; nothing here blocks.
     """
 
-    __slots__ = ("_deleted_topics", "_image", "_offsets_topic_id", "_runtime", "config", "partition_count")
+    __slots__ = (
+        "_deleted_topics",
+        "_image",
+        "_offsets_topic_id",
+        "_partitions",
+        "_runtime",
+        "config",
+        "partition_count",
+    )
 
     def __init__(self, config: GroupConfig, environment: Environment) -> None:
         self.config = config
@@ -90,6 +105,7 @@ class GroupCoordinator:
         limits = CoordinatorLimits(load_chunk_bytes=config.load_buffer_bytes)
         self._image = MetadataImage("")
         self._deleted_topics: dict[int, DeletedTopics] = {}
+        self._partitions: dict[int, Partition] = {}
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             lambda index: GroupShard(config, self._deleted_topics[index], lambda: self._image),
             replace(environment, limits=limits),
@@ -100,11 +116,13 @@ class GroupCoordinator:
     def elected(self, partition: Partition) -> None:
         """This broker leads a partition of the offsets topic from now on: load its groups in the background."""
         self._deleted_topics[partition.index] = DeletedTopics(self._topic_id)
+        self._partitions[partition.index] = partition
         self._runtime.elected(partition)
 
     def resigned(self, partition_index: int) -> None:
         """This broker leads a partition of the offsets topic no longer."""
         self._deleted_topics.pop(partition_index, None)
+        self._partitions.pop(partition_index, None)
         self._runtime.resigned(partition_index)
 
     def metadata_changed(self, image: MetadataImage, deleted_topics: Collection[str] = ()) -> None:
@@ -222,6 +240,27 @@ class GroupCoordinator:
     def delete_offsets(self, request: DeleteOffsets, waiter: Waiter) -> None:
         """OffsetDelete; answers with a DeleteOffsetsAnswer."""
         self._submit(request.group_id, GroupShard.handle_delete_offsets, request, waiter, DeleteOffsetsAnswer)
+
+    def end_transaction(
+        self, partition_index: int, marker: TransactionMarker, on_written: Callable[[ErrorCode], None]
+    ) -> None:
+        """Write the marker of a producer's transaction to a partition of the offsets topic, behind the offsets that
+        were committed in it: they hold from there on, or come to nothing.
+
+        `on_written` is called exactly once: NONE when the marker is committed, NOT_LEADER_OR_FOLLOWER when this broker
+        does not serve the partition now, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+
+        def step(shard: GroupShard, now_ms: int, waiter: Waiter) -> Outcome:
+            error = self._partitions[partition_index].check_marker(marker)
+            if error is not ErrorCode.NONE:
+                return Outcome(answers=[(waiter, Answer(error))])
+            return shard.handle_transaction_end(now_ms, marker, waiter)
+
+        def answered(answer: Answer) -> None:
+            on_written(_AS_LEADER.get(answer.error, answer.error))
+
+        self._runtime.submit(partition_index, step, answered, Answer)
 
     # Groups
 

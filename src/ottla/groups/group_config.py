@@ -38,6 +38,12 @@ naming it in a request: with 50 partitions this stops at 5 million groups.
 """
 
 
+PENDING_OFFSETS_PER_SHARD_MAX = 100_000
+"""Groups and partitions with offsets of open transactions, in one partition of the offsets topic; about 500 bytes each.
+A transaction holds them until it ends, at most for `transaction.max.timeout.ms`.
+"""
+
+
 class GroupConfig(Struct, frozen=True):
     """Kafka's `group.*` and `offsets.*` settings, in their words; times in milliseconds.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from ottla.coordination.outcome import Answer, Outcome, Waiter
+from ottla.coordination.outcome import Answer, Outcome, TransactionEnd, Waiter
 from ottla.groups import group_config, inspection, joining, membership, offsets, record_format
 from ottla.groups.answers import (
     CommitAnswer,
@@ -26,6 +26,7 @@ from ottla.groups.group_kind import GroupContext, GroupKind, new_kind
 from ottla.groups.group_state import GroupState
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX, OffsetSweep
+from ottla.groups.pending_offsets import PendingOffsets
 from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import (
     CommitOffsets,
@@ -52,6 +53,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.transaction_marker import TransactionMarker
 
 if TYPE_CHECKING:
     from ottla.groups.consumer.consumer_groups import ConsumerGroups
@@ -79,6 +81,7 @@ class GroupShard:
         "_kinds",
         "_loaded_groups",
         "_offsets",
+        "_pending",
         "_sweep",
         "_to_expire",
     )
@@ -96,6 +99,7 @@ class GroupShard:
         self._context = GroupContext(self._groups, config, image)
         self._kinds: dict[GroupType, GroupKind] = {}
         self._offsets = OffsetStore()
+        self._pending = PendingOffsets()
         self._sweep = OffsetSweep(self._offsets, deleted_topics)
         self._is_loading = True
         self._loaded_groups: Iterator[Group] = iter(())
@@ -154,10 +158,27 @@ class GroupShard:
     def _replay_offset(self, record: OffsetRecord) -> None:
         if record.committed is None:
             self._offsets.remove(record.group_id, record.partition)
-            return
-        if record.group_id not in self._groups:
-            self._groups[record.group_id] = ClassicGroup(record.group_id, record.committed.commit_timestamp_ms)
-        self._offsets.put(record.group_id, record.partition, record.committed)
+            self._pending.discard(record.group_id, record.partition)
+        else:
+            self._pending.overtake(record.group_id, record.partition)
+            self._put_offset(record.group_id, record.partition, record.committed)
+
+    def _put_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+        if group_id not in self._groups:
+            self._groups[group_id] = ClassicGroup(group_id, committed.commit_timestamp_ms)
+        self._offsets.put(group_id, partition, committed)
+
+    def replay_transactional(self, record: Record, producer_id: int) -> None:
+        """Keep an offset that a producer committed until its transaction ends; nothing else is ever part of one."""
+        if isinstance(record, OffsetRecord) and record.committed is not None:
+            if record.group_id not in self._groups:
+                self._groups[record.group_id] = ClassicGroup(record.group_id, record.committed.commit_timestamp_ms)
+            self._pending.add(producer_id, record.group_id, record.partition, record.committed)
+
+    def replay_transaction_end(self, producer_id: int, *, committed: bool) -> None:
+        """The offsets of a transaction hold, or come to nothing."""
+        for group_id, partition, offset in self._pending.end(producer_id, committed=committed):
+            self._put_offset(group_id, partition, offset)
 
     def _replay_group(self, record: GroupRecord) -> None:
         group = self._groups.get(record.group_id)
@@ -350,7 +371,7 @@ class GroupShard:
         """OffsetCommit."""
         step = self._step(now_ms)
         group = self._groups.get(request.committer.group_id)
-        if group is None and not self._has_room:
+        if (group is None and not self._has_room) or (request.producer is not None and not self._has_pending_room):
             step.answer(waiter, CommitAnswer(ErrorCode.POLICY_VIOLATION))
         else:
             step.answer(waiter, offsets.commit_offsets(step, group, request, self._deleted_topics.id_of))
@@ -373,7 +394,17 @@ class GroupShard:
             }
         else:
             found = {each: self._offset(request.group_id, each) for each in request.partitions}
-        step.answer(waiter, FetchAnswer(offsets=found))
+        unstable: frozenset[TopicPartition] = frozenset()
+        if request.require_stable and request.group_id in self._pending:
+            unstable = frozenset(each for each in found if self._pending.has(request.group_id, each))
+        step.answer(waiter, FetchAnswer(offsets=found, unstable=unstable))
+        return step.outcome
+
+    def handle_transaction_end(self, now_ms: int, marker: TransactionMarker, waiter: Waiter) -> Outcome:
+        """The marker of a transaction: its offsets hold from here on, or come to nothing. Answers with an Answer."""
+        step = self._step(now_ms)
+        step.outcome.write(TransactionEnd(marker))
+        step.answer(waiter, Answer())
         return step.outcome
 
     def handle_delete_offsets(self, now_ms: int, request: DeleteOffsets, waiter: Waiter) -> Outcome:
@@ -383,7 +414,7 @@ class GroupShard:
         if group is None:
             step.answer(waiter, DeleteOffsetsAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
         else:
-            step.answer(waiter, offsets.delete_offsets(step, group, self._offsets, request))
+            step.answer(waiter, offsets.delete_offsets(step, group, self._offsets, self._pending, request))
         return step.outcome
 
     def handle_topics_deleted(self, now_ms: int, topics: Collection[str]) -> Outcome:
@@ -409,7 +440,7 @@ class GroupShard:
         elif not group.is_empty:
             step.answer(waiter, DeleteGroupAnswer(ErrorCode.NON_EMPTY_GROUP))
         else:
-            offsets.delete_group(step, group, self._offsets)
+            offsets.delete_group(step, group, self._offsets, self._pending)
             step.answer(waiter, DeleteGroupAnswer())
         return step.outcome
 
@@ -426,6 +457,10 @@ class GroupShard:
     @property
     def _has_room(self) -> bool:
         return len(self._groups) < group_config.GROUPS_PER_SHARD_MAX
+
+    @property
+    def _has_pending_room(self) -> bool:
+        return len(self._pending) < group_config.PENDING_OFFSETS_PER_SHARD_MAX
 
     def _begin_sessions(self, step: Step) -> None:
         """Begin the sessions of loaded members, some in a turn of the loop; until then nobody is missed."""
@@ -450,7 +485,7 @@ class GroupShard:
             if self._groups.get(group.group_id) is not group:
                 continue
             looked_at += 1 + self._offsets.count(group.group_id)
-            nothing_left = offsets.expire_offsets(step, group, self._offsets)
+            nothing_left = offsets.expire_offsets(step, group, self._offsets, self._pending)
             is_awaited = isinstance(group, ClassicGroup) and group.members.pending
             if nothing_left and group.is_empty and not is_awaited:
                 for record in group.tombstones():
@@ -463,5 +498,8 @@ class GroupShard:
 
     def _forget_if_blank(self, group: ClassicGroup) -> None:
         """A group that nobody is in and nothing is stored of leaves no trace: naming a group costs nothing for long."""
-        if group.state is GroupState.EMPTY and group.is_blank and group.group_id not in self._offsets:
+        if group.state is GroupState.EMPTY and group.is_blank and not self._has_offsets(group.group_id):
             self._groups.pop(group.group_id, None)
+
+    def _has_offsets(self, group_id: str) -> bool:
+        return group_id in self._offsets or group_id in self._pending

@@ -1,11 +1,13 @@
 """What members and administrators ask of a group, whichever gateway they came by."""
 
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
 
 from ottla.groups.members import MemberProtocol
+from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_partition import TopicPartition
 
 UNKNOWN_GENERATION = -1
@@ -138,22 +140,29 @@ class Committer(Struct, frozen=True):
 
 
 class CommitOffsets(Struct, frozen=True):
-    """Store offsets of a group."""
+    """Store offsets of a group; with a `producer` as part of its transaction, when it is committed.
+
+    `guard` says that the producer's transaction is open in the group's partition (`TransactionalRecord`).
+    """
 
     committer: Committer
     topics: tuple[TopicOffsetsToCommit, ...]
+    producer: ProducerIdentity | None = None
+    guard: Any = None
 
 
 class FetchOffsets(Struct, frozen=True):
     """Read offsets of a group: of the partitions named, or of all it has.
 
     A member of a consumer group says which one it is and in which epoch; others have no id, and an epoch of -1.
+    `require_stable` asks not to be told of an offset that a transaction which is going on may change (KIP-447).
     """
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
     member_id: str | None = None
     member_epoch: int = -1
+    require_stable: bool = False
 
 
 class DeleteOffsets(Struct, frozen=True):

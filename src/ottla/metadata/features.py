@@ -45,7 +45,7 @@ FEATURES: Final[Mapping[str, Feature]] = MappingProxyType(
         for each in (
             # name, lowest and highest level served
             Feature(METADATA_VERSION, 30, 30),  # 4.3-IV0: which requests of Kafka's there are; one release, one level
-            Feature(TRANSACTION_VERSION, 0, 0),  # 1 flexible records; 2 transactions that fence each other (KIP-890)
+            Feature(TRANSACTION_VERSION, 0, 2),  # 1 flexible records; 2 transactions that fence each other (KIP-890)
             Feature(GROUP_VERSION, 0, 1),  # 1 consumer groups of KIP-848
             Feature(STREAMS_VERSION, 0, 1),  # 1 streams groups of KIP-1071
         )

@@ -15,7 +15,7 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.metadata.image.delta import MetadataDelta
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import Partition
@@ -31,6 +31,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 from ottla.storage.partition_metadata import UNKNOWN_TOPIC_ID
+from ottla.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class PartitionKeeper:
         logs: LogManager,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
         fetch_purgatory: Purgatory,
         clock: Clock,
         tasks: Tasks,
@@ -57,7 +59,10 @@ class PartitionKeeper:
         self._log_configs = LogConfigs(configs, flush_before_ack=self._flush_before_ack)
         self._logs = logs
         self._replicas = replicas
-        self._groups = groups
+        self._coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
+            CONSUMER_OFFSETS_TOPIC: groups,
+            TRANSACTION_STATE_TOPIC: transactions,
+        }
         self._fetch_purgatory = fetch_purgatory
         self._clock = clock
         self._tasks = tasks
@@ -79,7 +84,8 @@ class PartitionKeeper:
         stay as they are, and no retention goes over them.
         """
         self._image = image
-        self._groups.metadata_changed(image)
+        for coordinator in self._coordinators.values():
+            coordinator.metadata_changed(image)
         is_trusted = is_known and bool(image.topics_by_id)
         if not is_trusted:
             self._strays = {log.topic_partition for log in self._logs.logs()}
@@ -119,10 +125,11 @@ class PartitionKeeper:
     async def _act_on(self, image: MetadataImage, delta: MetadataDelta) -> None:
         deleted = delta.deleted_topics
         # First of all: from here on no offset can be committed to a topic that is gone.
-        try:
-            self._groups.metadata_changed(image, [topic.name for topic in deleted])
-        except Exception:
-            logger.exception("the groups could not act on a change of the metadata")
+        for name, coordinator in self._coordinators.items():
+            try:
+                coordinator.metadata_changed(image, [topic.name for topic in deleted])
+            except Exception:
+                logger.exception("the coordinators of %s could not act on a change of the metadata", name)
         for topic in deleted:
             try:
                 await self._drop(topic)
@@ -222,20 +229,22 @@ class PartitionKeeper:
         partition.subscribe(self.on_change)
         partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
         self._replicas.add(partition)
-        if topic.name == CONSUMER_OFFSETS_TOPIC:
-            self._groups.elected(partition)
+        coordinator = self._coordinators.get(topic.name)
+        if coordinator is not None:
+            coordinator.elected(partition)
         return partition
 
     async def _drop(self, topic: TopicImage) -> None:
         # Also a log that has no partition, because something failed when it was to get one.
         logs = [name for name in _partitions_of(topic) if self._belongs_to(name, topic)]
         dropped = self._replicas.remove(_partitions_of(topic))
-        if topic.name == CONSUMER_OFFSETS_TOPIC:
+        coordinator = self._coordinators.get(topic.name)
+        if coordinator is not None:
             for partition in dropped:
                 try:
-                    self._groups.resigned(partition.index)
+                    coordinator.resigned(partition.index)
                 except Exception:
-                    logger.exception("the groups of %s could not be let go of", partition.topic_partition)
+                    logger.exception("the coordinator of %s could not be let go of", partition.topic_partition)
         await self._logs.delete_logs(logs)
 
     def _belongs_to(self, name: TopicPartition, topic: TopicImage) -> bool:

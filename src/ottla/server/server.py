@@ -26,9 +26,10 @@ from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
-from ottla.broker.transaction_gate import GateConfig, NoCoordinator, TransactionGate
+from ottla.broker.transaction_gate import GateConfig, TransactionGate
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactional_produce import TransactionalProduceService
+from ottla.broker.transactions import TransactionService
 from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
@@ -39,8 +40,10 @@ from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
+from ottla.metadata.features import TRANSACTION_VERSION
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.store.interface import MetadataStore
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
 from ottla.network.connection import Connection
 from ottla.replication.batch_opener import THREADS_MAX as OPENER_THREADS_MAX
@@ -63,6 +66,8 @@ from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
+from ottla.transactions.coordinator import TransactionCoordinator
+from ottla.transactions.transaction_config import TransactionConfig
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +102,18 @@ class Server:
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         authorizer = ALLOW_ALL
         self._configs = ConfigService(self._controller, settings, authorizer)
-        self._groups = GroupCoordinator(
-            GroupConfig.from_settings(settings, self._configs.group_settings),
-            Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon),
+        environment = Environment(doors.clock, doors.timer, doors.tasks, doors.loop.call_soon)
+        self._groups = GroupCoordinator(GroupConfig.from_settings(settings, self._configs.group_settings), environment)
+        deadlines = Deadlines(doors.clock, doors.timer)
+        markers = TransactionMarkers(self._replicas, deadlines, authorizer)
+        markers.completers[CONSUMER_OFFSETS_TOPIC] = self._groups.end_transaction
+        producer_ids = ProducerIdAllocator(self._controller.allocate_producer_ids)
+        self._transactions = TransactionCoordinator(
+            TransactionConfig.from_settings(settings),
+            environment,
+            markers,
+            producer_ids.next,
+            cluster_version=lambda: self._metadata.image.feature_level(TRANSACTION_VERSION),
         )
         self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))
         self._keeper = PartitionKeeper(
@@ -108,16 +122,19 @@ class Server:
             logs=self._logs,
             replicas=self._replicas,
             groups=self._groups,
+            transactions=self._transactions,
             fetch_purgatory=self._fetch_purgatory,
             clock=doors.clock,
             tasks=doors.tasks,
             opener=self._opener,
         )
         config = BrokerConfig.from_settings(settings)
-        deadlines = Deadlines(doors.clock, doors.timer)
         produce = ProduceService(self._replicas, deadlines, authorizer)
+        transactions = TransactionService(
+            self._transactions, authorizer, lambda: self._metadata.image, self._groups.partition_of
+        )
         self._gate = TransactionGate(
-            NoCoordinator(),
+            transactions,
             GateConfig.from_settings(settings),
             clock=doors.clock,
             timer=doors.timer,
@@ -143,10 +160,15 @@ class Server:
             streams_groups=StreamsGroupService(
                 self._groups, InternalTopicCreation(topics, authorizer, doors.clock, doors.tasks), authorizer
             ),
-            committed_offsets=CommittedOffsetService(self._groups, authorizer, lambda: self._metadata.image),
-            coordinators=CoordinatorLookup(topics, self._groups.partition_of, authorizer),
+            committed_offsets=CommittedOffsetService(
+                self._groups, authorizer, lambda: self._metadata.image, self._gate, self._replicas
+            ),
+            coordinators=CoordinatorLookup(
+                topics, self._groups.partition_of, self._transactions.partition_of, authorizer
+            ),
+            transactions=transactions,
             cluster=ClusterView(config, lambda: self._metadata.image, authorizer),
-            producer_ids=ProducerIdAllocator(self._controller.allocate_producer_ids),
+            producer_ids=producer_ids,
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),
             log_directories=LogDirectoryService(self._logs, authorizer),
             active_producers=ActiveProducers(self._replicas, authorizer),
@@ -154,7 +176,7 @@ class Server:
             client_quotas=ClientQuotaService(self._controller, authorizer),
             transaction_gate=self._gate,
             transactional_produce=TransactionalProduceService(produce, self._gate, authorizer),
-            transaction_markers=TransactionMarkers(self._replicas, deadlines, authorizer),
+            transaction_markers=markers,
         )
         sessions = FetchSessionCache(
             doors.clock,
@@ -247,6 +269,7 @@ class Server:
             self._memory_return.stop,
             self._gate.close,
             self._fetch_purgatory.close,
+            self._transactions.close,
             self._groups.close,
             lambda: self._listeners.close(DRAIN_MS),
             self._opener.close,

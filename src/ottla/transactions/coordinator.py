@@ -142,13 +142,10 @@ class TransactionCoordinator:
             TransactionShard.handle_describe, transactional_id, transactional_id, waiter, DescribeTransactionAnswer
         )
 
-    async def list_transactions(
-        self, wanted: TransactionFilter, matches: Callable[[str], bool]
-    ) -> list[TransactionListing]:
+    async def list_transactions(self, wanted: TransactionFilter) -> list[TransactionListing]:
         """The transactional ids this broker coordinates now, looked at some in a turn of the loop.
 
-        `matches` says whether an id is wanted. Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while some are still being
-        read: the list would lack them.
+        Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while some are still being read: the list would lack them.
         """
         if self._runtime.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "transactions are still being loaded")
@@ -159,7 +156,7 @@ class TransactionCoordinator:
             listed += (
                 TransactionListing(transactional_id, transaction.producer_id, transaction.state.label)
                 for transactional_id, transaction in some
-                if _passes(transaction, wanted, now_ms) and matches(transactional_id)
+                if _passes(transaction, wanted, now_ms)
             )
         return listed
 

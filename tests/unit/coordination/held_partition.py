@@ -10,7 +10,9 @@ from uuid import UUID
 
 from ottla.coordination.shard_loader import COMMIT_POLL_MS
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import walk_batches
+from ottla.replication.acknowledgement import OnAck
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import Partition
 from ottla.runtime.disk import OsDisk
@@ -61,13 +63,21 @@ class HeldPartition(Partition):
         self.appends: list[int] = []
         """How many batches each append had."""
         self.read_error: Exception | None = None
-        weakref.finalize(self, _close, self._logs, directory)
+        self.close = weakref.finalize(self, _close, self._logs, directory)
+        """Ends its threads and removes its files; done by itself when nobody has it any more."""
 
     def append(self, records: Any, **options: Any) -> None:
         """As its own, but that nobody waits for the end of a turn of the loop."""
         batches, _, _ = walk_batches(records, check_crc=False)
         super().append(records, **options)
         self.appends.append(len(batches))
+        if not self.holds_back:
+            self.commit()
+
+    def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
+        """Likewise."""
+        super().append_marker(marker, on_ack)
+        self.appends.append(1)
         if not self.holds_back:
             self.commit()
 

@@ -18,7 +18,7 @@ from ottla.coordination.key_partition import partition_of_key
 from ottla.gateways.kafka.api import Api
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.network.address import Address
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
@@ -40,7 +40,9 @@ class AdminDoor:
         self.controller = self.metadata.controller
         self.authorizer = authorizer
         self.topics = TopicService(self.controller, self.config, authorizer)
-        self.coordinators = CoordinatorLookup(self.topics, self.partition_of_group, authorizer)
+        self.coordinators = CoordinatorLookup(
+            self.topics, self.partition_of_group, self.partition_of_transactional_id, authorizer
+        )
         self.configs = ConfigService(self.controller, self.settings, authorizer)
         self.cluster = ClusterView(self.config, lambda: self.image, authorizer)
         self.features = FeatureService(self.controller, authorizer)
@@ -51,6 +53,10 @@ class AdminDoor:
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
+
+    def partition_of_transactional_id(self, transactional_id: str) -> int:
+        """The partition of the transaction topic that keeps the id."""
+        return partition_of_key(transactional_id, len(self.image.topics_by_name[TRANSACTION_STATE_TOPIC].partitions))
 
     def partition_of_group(self, group_id: str) -> int:
         """The partition of the offsets topic that keeps the group."""

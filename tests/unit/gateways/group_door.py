@@ -9,13 +9,16 @@ from typing import Any
 from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.groups import GroupService
+from ottla.broker.transaction_gate import GateConfig, NoCoordinator, TransactionGate, TransactionVerifier
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.principal import ANONYMOUS
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.timer import ManualTimer
 from tests.unit.coordination.held_partition import HeldPartition
@@ -29,24 +32,48 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.
 class GroupDoor(AdminDoor):
     """A broker with the topic `flights` of two partitions, and an offsets topic of one that it coordinates."""
 
-    def __init__(self, directory: Path, authorizer: Authorizer = ALLOW_ALL) -> None:
-        super().__init__(directory, SETTINGS, authorizer)
+    def __init__(
+        self, directory: Path, authorizer: Authorizer = ALLOW_ALL, settings: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(directory, {**SETTINGS, **(settings or {})}, authorizer)
         self.rng = SeededRng(0)
         self.timer = ManualTimer()
 
     async def open(self) -> GroupDoor:
         await super().open()
         environment = ManualEnvironment(self.timer.clock, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
-        self.partition = HeldPartition(environment, index=0)
+        self.environment = environment
+        self.partition = HeldPartition(environment, CONSUMER_OFFSETS_TOPIC, index=0)
         self.coordinator = GroupCoordinator(GroupConfig.from_settings(self.settings), environment)
         self.groups = GroupService(self.coordinator, self.authorizer, self.rng)
-        self.committed_offsets = CommittedOffsetService(self.coordinator, self.authorizer, lambda: self.image)
+        self.replicas = ReplicaManager()
+        self.replicas.add(self.partition)
+        self.gate = TransactionGate(
+            self.verifier(),
+            GateConfig(),
+            clock=self.timer.clock,
+            timer=self.timer,
+            defer=asyncio.get_running_loop().call_soon,
+        )
+        self.committed_offsets = CommittedOffsetService(
+            self.coordinator, self.authorizer, lambda: self.image, self.gate, self.replicas
+        )
         self.metadata.loader.publisher.subscribe(
             lambda image, delta: self.coordinator.metadata_changed(image, [each.name for each in delta.deleted_topics])
         )
         await self.topics.create(ANONYMOUS, [NewTopic("flights", num_partitions=2)])
         await self.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("g",)))
         return self
+
+    async def close(self) -> None:
+        await super().close()
+        for partition in self.replicas:
+            assert isinstance(partition, HeldPartition)
+            partition.close()
+
+    def verifier(self) -> TransactionVerifier:
+        """Who knows the transactions that offsets may be part of."""
+        return NoCoordinator()
 
     async def elect(self) -> None:
         """This broker coordinates the groups from now on."""

@@ -66,7 +66,7 @@ async def test_a_group_is_coordinated_by_the_broker_the_client_reached(door: Gro
 
 @pytest.mark.parametrize(
     ("key_type", "error"),
-    [(1, ErrorCode.UNSUPPORTED_VERSION), (2, ErrorCode.INVALID_REQUEST), (9, ErrorCode.INVALID_REQUEST)],
+    [(2, ErrorCode.INVALID_REQUEST), (9, ErrorCode.INVALID_REQUEST)],
 )
 async def test_other_coordinators_are_not_here(door: GroupDoor, key_type: int, error: ErrorCode):
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",))

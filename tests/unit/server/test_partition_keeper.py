@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.configs import ConfigService
+from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.coordination.environment import Environment
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
@@ -19,18 +20,21 @@ from ottla.metadata.image.image import topic_resource
 from ottla.metadata.records import ConfigRecord, MetadataRecord, PartitionsAddedRecord, TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import SeededRng
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
+from ottla.transactions.coordinator import TransactionCoordinator
+from ottla.transactions.transaction_config import TransactionConfig
 from tests.unit.metadata.images import image_of, topic_record
 from tests.unit.metadata.metadata_broker import MetadataBroker
 from tests.unit.storage.data_directory import OpenDirectory, names_in, opened
@@ -50,6 +54,8 @@ class Harness:
         )
         self.replicas = ReplicaManager()
         self.groups = GroupCoordinator(GroupConfig(), environment)
+        markers = TransactionMarkers(self.replicas, Deadlines(directory.clock, directory.timer))
+        self.transactions = TransactionCoordinator(TransactionConfig(), environment, markers, self._no_producer_id)
         self.purgatory = Purgatory(directory.timer, 10)
         self.keeper = PartitionKeeper(
             settings=settings,
@@ -57,12 +63,16 @@ class Harness:
             logs=self.logs,
             replicas=self.replicas,
             groups=self.groups,
+            transactions=self.transactions,
             fetch_purgatory=self.purgatory,
             clock=directory.clock,
             tasks=directory.tasks,
             opener=BatchOpener(directory.tasks),
         )
         self.image = image_of()
+
+    async def _no_producer_id(self) -> int:
+        raise AssertionError("nobody asked for one")
 
     async def load(self, *records: MetadataRecord, is_known: bool = True) -> None:
         self.image, _ = apply_records(self.image, records)
@@ -101,13 +111,14 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
         harness = Harness(directory, tmp_path)
         yield harness
         harness.groups.close()
+        harness.transactions.close()
 
 
 def removed(record: Any) -> TopicRemovedRecord:
     return TopicRemovedRecord(record.topic_id)
 
 
-A, B, OFFSETS = topic_record("a", 1, 2), topic_record("b", 2), topic_record(CONSUMER_OFFSETS_TOPIC, 3, 4)
+A, B = topic_record("a", 1, 2), topic_record("b", 2)
 
 
 async def test_at_the_start_what_is_assigned_to_this_broker_is_served_and_nothing_else(harness: Harness):
@@ -213,12 +224,15 @@ async def test_settings_reach_the_logs_at_once_and_those_of_new_topics_too(harne
     assert harness.partition("b").log.config.retention_ms == 7
 
 
-async def test_the_coordinator_follows_its_topic(harness: Harness):
-    states = harness.groups._runtime.state
-    await harness.decide(OFFSETS)
-    assert harness.groups.partition_count == 4
+@pytest.mark.parametrize("topic", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
+async def test_a_coordinator_follows_its_topic(harness: Harness, topic: str):
+    coordinator = harness.groups if topic == CONSUMER_OFFSETS_TOPIC else harness.transactions
+    states = coordinator._runtime.state
+    record = topic_record(topic, 9, 4)
+    await harness.decide(record)
+    assert coordinator.partition_count == 4
     assert None not in map(states, range(4))
-    await harness.decide(removed(OFFSETS))
+    await harness.decide(removed(record))
     assert list(map(states, range(4))) == [None] * 4
 
 

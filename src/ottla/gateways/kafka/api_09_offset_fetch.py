@@ -40,7 +40,7 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> None:
         len(groups_asked), lambda groups: ctx.respond(OffsetFetchResponse(groups=tuple(groups)))
     )
     for index, group in enumerate(groups_asked):
-        _fetch_of_many(ctx, group, gather.place(index))
+        _fetch_of_many(ctx, group, request.require_stable, gather.place(index))
 
 
 def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
@@ -63,7 +63,7 @@ def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
                         committed_offset=committed.offset,
                         committed_leader_epoch=committed.leader_epoch,
                         metadata=committed.metadata,
-                        error_code=topic.error,
+                        error_code=topic.error_of(index),
                     )
                     for index, committed in topic.partitions
                 ),
@@ -72,11 +72,16 @@ def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
         )
         ctx.respond(OffsetFetchResponse(topics=told, error_code=error))
 
-    ctx.broker.committed_offsets.fetch(ctx.principal, request.group_id, asked, on_offsets)
+    ctx.broker.committed_offsets.fetch(
+        ctx.principal, request.group_id, asked, on_offsets, require_stable=request.require_stable
+    )
 
 
 def _fetch_of_many(
-    ctx: RequestContext, group: OffsetFetchRequestGroup, put: Callable[[OffsetFetchResponseGroup], None]
+    ctx: RequestContext,
+    group: OffsetFetchRequestGroup,
+    require_stable: bool,
+    put: Callable[[OffsetFetchResponseGroup], None],
 ) -> None:
     by_id = ctx.api_version >= TOPIC_ID_VERSION
     asked: list[tuple[NameOrId, tuple[int, ...]]] | None = None
@@ -93,7 +98,13 @@ def _fetch_of_many(
         put(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=offsets.error))
 
     ctx.broker.committed_offsets.fetch(
-        ctx.principal, group.group_id, asked, on_offsets, group.member_id, group.member_epoch
+        ctx.principal,
+        group.group_id,
+        asked,
+        on_offsets,
+        group.member_id,
+        group.member_epoch,
+        require_stable=require_stable,
     )
 
 
@@ -107,7 +118,7 @@ def _topic(topic: TopicOffsets, *, by_id: bool) -> OffsetFetchResponseTopics:
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=topic.error,
+                error_code=topic.error_of(index),
             )
             for index, committed in topic.partitions
         ),

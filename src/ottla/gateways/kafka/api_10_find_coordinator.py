@@ -4,6 +4,7 @@
 (KIP-932), which are refused.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.runtime.turns import in_turns
@@ -21,6 +23,9 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 MANY_KEYS_VERSION: Final = 4
+
+LeaderOf = Callable[[Principal, TopicImage, str], int]
+"""The broker that leads the partition a key belongs to. Raises ApiError."""
 
 
 class _Found(Struct, frozen=True):
@@ -36,18 +41,18 @@ class _Found(Struct, frozen=True):
 async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Find the brokers that lead the partitions the keys belong to.
 
-    The offsets topic is made when it is first asked for.
+    The topic that their state is kept in is made when it is first asked for.
     """
     many = ctx.api_version >= MANY_KEYS_VERSION
     keys = request.coordinator_keys if many else (request.key,)
     try:
-        topic = await _topic(ctx, request.key_type)
+        topic, leader_of = await _topic(ctx, request.key_type)
     except ApiError as error:
         found = dict.fromkeys(keys, _Found(error=error.code, message=error.message))
     else:
         found = {}
         async for some in in_turns(keys):
-            found.update((key, _find(ctx, topic, key)) for key in some)
+            found.update((key, _find(ctx, topic, leader_of, key)) for key in some)
     if many:
         coordinators: list[Coordinator] = []
         async for some in in_turns(keys):
@@ -59,26 +64,24 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
     )
 
 
-async def _topic(ctx: RequestContext, key_type: int) -> TopicImage:
-    """The internal topic that coordinators of this kind keep their state in."""
+async def _topic(ctx: RequestContext, key_type: int) -> tuple[TopicImage, LeaderOf]:
+    """The internal topic that coordinators of this kind keep their state in, and how to find a key in it."""
+    coordinators = ctx.broker.coordinators
     if key_type == GROUP:
-        return await ctx.broker.coordinators.groups_topic()
+        return await coordinators.groups_topic(), coordinators.of_group
     if key_type == TRANSACTION:
-        # Not COORDINATOR_NOT_AVAILABLE: clients would ask again until their time is up instead of telling their user.
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served: they have no coordinator here")
+        return await coordinators.transactions_topic(), coordinators.of_transactional_id
     raise ApiError(ErrorCode.INVALID_REQUEST, f"this broker has no coordinators of type {key_type}")
 
 
-def _find(ctx: RequestContext, topic: TopicImage, group_id: str) -> _Found:
+def _find(ctx: RequestContext, topic: TopicImage, leader_of: LeaderOf, key: str) -> _Found:
     try:
-        leader_id = ctx.broker.coordinators.of_group(ctx.principal, topic, group_id)
+        leader_id = leader_of(ctx.principal, topic, key)
     except ApiError as error:
         return _Found(error=error.code, message=error.message)
     node = ctx.broker.cluster.node(leader_id, ctx.connection)
     if node is None:
-        return _Found(
-            error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"the partition of group {group_id} has no leader"
-        )
+        return _Found(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"the partition of {key} has no leader")
     return _Found(node.node_id, node.host, node.port)
 
 

@@ -7,35 +7,54 @@ An idempotent producer without transactions always gets a new id with epoch 0, w
 such producers raise the epoch themselves.
 """
 
+import asyncio
+from typing import Final
+
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.producer_identity import ProducerIdentity
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.transactions.answers import InitAnswer
+from ottla.transactions.requests import InitProducer
 
-NONE = -1
+NONE: Final = -1
+FENCED_VERSION: Final = 4
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out a producer id."""
-    try:
-        _require_idempotent(request)
-        producer_id = await ctx.broker.producer_ids.next()
-    except ApiError as error:
-        return InitProducerIdResponse(error_code=error.code, producer_id=NONE, producer_epoch=NONE)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-
-
-def _require_idempotent(request: InitProducerIdRequest) -> None:
+    """Give out a producer id, or the next epoch of the producer of a transactional id."""
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a producer id comes with its epoch, or neither comes")
+        # A producer id comes with its epoch, or neither comes.
+        return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return
-    if not request.transactional_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
-    # Not COORDINATOR_NOT_AVAILABLE: clients would ask again until their time is up instead of telling their user.
-    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served")
+        try:
+            return InitProducerIdResponse(producer_id=await ctx.broker.producer_ids.next(), producer_epoch=0)
+        except ApiError as error:
+            return _refusal(error.code)
+    expected = None
+    if request.producer_id != NONE:
+        expected = ProducerIdentity(request.producer_id, request.producer_epoch)
+    answered: asyncio.Future[InitAnswer] = asyncio.get_running_loop().create_future()
+
+    def on_answer(answer: InitAnswer) -> None:
+        if not answered.done():
+            answered.set_result(answer)
+
+    asked = InitProducer(request.transactional_id, request.transaction_timeout_ms, expected)
+    ctx.broker.transactions.init_producer(ctx.principal, asked, on_answer)
+    answer = await answered
+    if answer.error is ErrorCode.NONE:
+        return InitProducerIdResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+    if answer.error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
+        return _refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+    return _refusal(answer.error)
+
+
+def _refusal(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)
 
 
 API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_task=True)

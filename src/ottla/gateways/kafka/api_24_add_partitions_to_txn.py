@@ -1,0 +1,108 @@
+"""AddPartitionsToTxn (key 24), versions 0 to 5.
+
+2 PRODUCER_FENCED; 3 flexible; 4 many transactions, to be verified or added to (KIP-890), from brokers; 5 for
+transactions V2. Clients stay at 3, and with transactions V2 do not send it at all.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.broker.access import Operation, ResourceType
+from ottla.broker.transactions import V1, V2
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.gather import Gather
+from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.transactions.answers import AddAnswer
+from ottla.transactions.requests import AddPartitions
+
+FENCED_VERSION: Final = 2
+MANY_VERSION: Final = 4
+
+Put = Callable[[tuple[AddPartitionsToTxnTopicResult, ...]], None]
+
+
+def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> None:
+    """Have partitions take part in transactions."""
+    if ctx.api_version < MANY_VERSION:
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        _add(
+            ctx,
+            transaction,
+            lambda results: ctx.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)),
+        )
+        return
+    if not ctx.broker.authorizer.allows(ctx.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"):
+        ctx.respond(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    by_id = {each.transactional_id: each for each in request.transactions}
+    gather: Gather[AddPartitionsToTxnResult] = Gather(
+        len(by_id), lambda results: ctx.respond(AddPartitionsToTxnResponse(results_by_transaction=tuple(results)))
+    )
+    for index, transaction in enumerate(by_id.values()):
+        _add(ctx, transaction, _put_of(transaction.transactional_id, gather.place(index)))
+
+
+def _put_of(transactional_id: str, put: Callable[[AddPartitionsToTxnResult], None]) -> Put:
+    return lambda results: put(AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=results))
+
+
+def _add(ctx: RequestContext, transaction: AddPartitionsToTxnTransaction, put: Put) -> None:
+    def on_answer(error: ErrorCode, answer: AddAnswer) -> None:
+        overall = error if error is not ErrorCode.NONE else answer.error
+
+        def result_of(partition: TopicPartition) -> ErrorCode:
+            found = overall if overall is not ErrorCode.NONE else answer.refused.get(partition, ErrorCode.NONE)
+            if found is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            return found
+
+        put(_results(transaction.topics, result_of))
+
+    request = AddPartitions(
+        transactional_id=transaction.transactional_id,
+        producer=ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
+        partitions=tuple(
+            TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
+        ),
+        client_version=V1 if ctx.api_version < MANY_VERSION or transaction.verify_only else V2,
+        verify_only=transaction.verify_only,
+    )
+    ctx.broker.transactions.add_partitions(ctx.principal, request, on_answer)
+
+
+def _results(
+    topics: Iterable[AddPartitionsToTxnTopic], result_of: Callable[[TopicPartition], ErrorCode]
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=result_of(TopicPartition(topic.name, index))
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )
+
+
+API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, handle)

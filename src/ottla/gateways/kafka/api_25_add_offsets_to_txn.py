@@ -1,0 +1,35 @@
+"""AddOffsetsToTxn (key 25), versions 0 to 4.
+
+2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890). With transactions V2 clients do not send it.
+"""
+
+from typing import Final
+
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FENCED_VERSION: Final = 2
+
+
+def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> None:
+    """Have the offsets of a group take part in a transaction."""
+
+    def on_error(error: ErrorCode) -> None:
+        if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        ctx.respond(AddOffsetsToTxnResponse(error_code=error))
+
+    ctx.broker.transactions.add_offsets(
+        ctx.principal,
+        request.transactional_id,
+        ProducerIdentity(request.producer_id, request.producer_epoch),
+        request.group_id,
+        on_error,
+    )
+
+
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle)

@@ -1,0 +1,48 @@
+"""EndTxn (key 26), versions 0 to 5.
+
+2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 for transactions V2: the answer has the epoch of the next
+transaction, and its producer id (KIP-890).
+"""
+
+from typing import Final
+
+from ottla.broker.transactions import V1, V2
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.transactions.answers import EndAnswer
+from ottla.transactions.requests import EndTransaction
+
+FENCED_VERSION: Final = 2
+EPOCH_BUMP_API_VERSION: Final = 5
+
+
+def handle(ctx: RequestContext, request: EndTxnRequest) -> None:
+    """Commit or abort; answered when that is decided for good."""
+
+    def on_answer(answer: EndAnswer) -> None:
+        error = answer.error
+        if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        ctx.respond(
+            EndTxnResponse(error_code=error, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+            if ctx.api_version >= EPOCH_BUMP_API_VERSION
+            else EndTxnResponse(error_code=error)
+        )
+
+    ctx.broker.transactions.end(
+        ctx.principal,
+        EndTransaction(
+            transactional_id=request.transactional_id,
+            producer=ProducerIdentity(request.producer_id, request.producer_epoch),
+            commit=request.committed,
+            client_version=V1 if ctx.api_version < EPOCH_BUMP_API_VERSION else V2,
+        ),
+        on_answer,
+    )
+
+
+API = Api(ApiKey.END_TXN, 0, 5, handle)

@@ -1,0 +1,353 @@
+"""The APIs of transactions in every version, but for those of the log."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.access import Operation, ResourceType
+from ottla.gateways.kafka.api_09_offset_fetch import API as OFFSET_FETCH
+from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
+from ottla.gateways.kafka.api_22_init_producer_id import API as INIT_PRODUCER_ID
+from ottla.gateways.kafka.api_24_add_partitions_to_txn import API as ADD_PARTITIONS_TO_TXN
+from ottla.gateways.kafka.api_25_add_offsets_to_txn import API as ADD_OFFSETS_TO_TXN
+from ottla.gateways.kafka.api_26_end_txn import API as END_TXN
+from ottla.gateways.kafka.api_28_txn_offset_commit import API as TXN_OFFSET_COMMIT
+from ottla.gateways.kafka.api_42_delete_groups import API as DELETE_GROUPS
+from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TRANSACTIONS
+from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
+from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.unit.broker.rules import Rules
+from tests.unit.gateways.transaction_door import TransactionDoor
+
+INVALID_EPOCH, FENCED = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[TransactionDoor]:
+    door = await TransactionDoor(tmp_path).open()
+    await door.elect()
+    yield door
+    await door.close()
+
+
+async def init(door: TransactionDoor, transactional_id: str = "t", **more: Any) -> ProducerIdentity:
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000, **more)
+    answer = await door.ask(INIT_PRODUCER_ID, request)
+    assert answer.error_code == ErrorCode.NONE
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+async def add(
+    door: TransactionDoor, producer: ProducerIdentity, version: int = 3, **topics: tuple[int, ...]
+) -> list[int]:
+    """The error of each partition."""
+    wanted = tuple(AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in topics.items())
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=wanted,
+    )
+    answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
+    assert [each.name for each in answer.results_by_topic_v3_and_below] == list(topics)
+    return [
+        each.partition_error_code
+        for topic in answer.results_by_topic_v3_and_below
+        for each in topic.results_by_partition
+    ]
+
+
+async def end(door: TransactionDoor, producer: ProducerIdentity, *, commit: bool, version: int = 4) -> Any:
+    request = EndTxnRequest(
+        transactional_id="t",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=commit,
+    )
+    return await door.ask(END_TXN, request, version)
+
+
+async def commit_offset(
+    door: TransactionDoor, producer: ProducerIdentity, offset: int, version: int = 5, **more: Any
+) -> int:
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=(
+            TxnOffsetCommitRequestTopic(
+                name="flights",
+                partitions=(TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset),),
+            ),
+        ),
+        **more,
+    )
+    answer = await door.ask(TXN_OFFSET_COMMIT, request, version)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+async def committed(door: TransactionDoor, *, require_stable: bool) -> tuple[int, int]:
+    """Offset and error of the first partition."""
+    topics = (OffsetFetchRequestTopics(name="flights", partition_indexes=(0,)),)
+    request = OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id="g", topics=topics),), require_stable=require_stable
+    )
+    answer = await door.ask(OFFSET_FETCH, request, 9)
+    found = answer.groups[0].topics[0].partitions[0]
+    return found.committed_offset, found.error_code
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_the_coordinator_of_a_transactional_id_is_found(door: TransactionDoor, version: int):
+    request = FindCoordinatorRequest(key="t")
+    if version >= 4:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=("t",))
+    elif version >= 1:
+        request = FindCoordinatorRequest(key_type=1, key="t")
+    answer = await door.ask(FIND_COORDINATOR, request, version)
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize("version", range(INIT_PRODUCER_ID.min_version, INIT_PRODUCER_ID.max_version + 1))
+async def test_each_producer_of_an_id_gets_the_next_epoch(door: TransactionDoor, version: int):
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000)
+    answers = [await door.ask(INIT_PRODUCER_ID, request, version) for _ in range(3)]
+    assert [each.producer_epoch for each in answers] == [0, 1, 2]
+    assert len({each.producer_id for each in answers}) == 1
+
+
+@pytest.mark.parametrize(("version", "error"), [(3, INVALID_EPOCH), (4, FENCED), (5, FENCED)])
+async def test_a_producer_that_another_followed_is_told_so(door: TransactionDoor, version: int, error: ErrorCode):
+    first = await init(door)
+    await init(door)
+    request = InitProducerIdRequest(
+        transactional_id="t",
+        transaction_timeout_ms=1_000,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+    )
+    answer = await door.ask(INIT_PRODUCER_ID, request, version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_partitions_are_added_in_every_version_of_clients(door: TransactionDoor, version: int):
+    producer = await init(door)
+    assert await add(door, producer, version, flights=(0, 1)) == [0, 0]
+    stranger = ProducerIdentity(producer.producer_id, 7)
+    fenced = INVALID_EPOCH if version < 2 else FENCED
+    assert await add(door, stranger, version, flights=(0,)) == [fenced]
+
+
+async def test_where_one_partition_is_not_there_none_is_added(door: TransactionDoor):
+    producer = await init(door)
+    unknown, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert await add(door, producer, flights=(0, 5), trips=(0,)) == [untried, unknown, unknown]
+    assert await end_error(door, producer) == ErrorCode.INVALID_TXN_STATE
+
+
+async def end_error(door: TransactionDoor, producer: ProducerIdentity) -> int:
+    return int((await end(door, producer, commit=True)).error_code)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_brokers_add_and_verify_for_many_transactions(door: TransactionDoor, version: int):
+    one, other = await init(door, "t"), await init(door, "u")
+    flights = (AddPartitionsToTxnTopic(name="flights", partitions=(0,)),)
+
+    def asked(name: str, producer: ProducerIdentity, *, verify_only: bool) -> AddPartitionsToTxnTransaction:
+        return AddPartitionsToTxnTransaction(
+            transactional_id=name,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            verify_only=verify_only,
+            topics=flights,
+        )
+
+    request = AddPartitionsToTxnRequest(
+        transactions=(asked("t", one, verify_only=False), asked("u", other, verify_only=True))
+    )
+    answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
+    results = {
+        each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code
+        for each in answer.results_by_transaction
+    }
+    assert results == {"t": ErrorCode.NONE, "u": ErrorCode.TRANSACTION_ABORTABLE}
+
+
+@pytest.mark.parametrize("version", range(END_TXN.min_version, END_TXN.max_version + 1))
+async def test_a_transaction_ends_in_every_version(door: TransactionDoor, version: int):
+    producer = await init(door)
+    await add(door, producer, flights=(0,))
+    answer = await end(door, producer, commit=True, version=version)
+    assert answer.error_code == ErrorCode.NONE
+    expected = (producer.producer_id, 1) if version >= 5 else (-1, -1)
+    assert (answer.producer_id, answer.producer_epoch) == expected
+    repeated = await end(door, producer, commit=True, version=version)
+    assert (repeated.error_code, repeated.producer_id, repeated.producer_epoch) == (ErrorCode.NONE, *expected)
+    fenced = INVALID_EPOCH if version < 2 else FENCED
+    late = ProducerIdentity(producer.producer_id, 9)
+    assert (await end(door, late, commit=True, version=version)).error_code == fenced
+    assert door.flights[0].log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("version", range(ADD_OFFSETS_TO_TXN.min_version, ADD_OFFSETS_TO_TXN.max_version + 1))
+async def test_the_offsets_of_a_group_are_added(door: TransactionDoor, version: int):
+    producer = await init(door)
+
+    async def ask(epoch: int) -> int:
+        request = AddOffsetsToTxnRequest(
+            transactional_id="t", producer_id=producer.producer_id, producer_epoch=epoch, group_id="g"
+        )
+        return int((await door.ask(ADD_OFFSETS_TO_TXN, request, version)).error_code)
+
+    assert await ask(0) == ErrorCode.NONE
+    assert await ask(5) == (INVALID_EPOCH if version < 2 else FENCED)
+    described = await door.ask(DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=("t",)))
+    [topic] = described.transaction_states[0].topics
+    assert (topic.topic, topic.partitions) == ("__consumer_offsets", (0,))
+
+
+@pytest.mark.parametrize("version", range(TXN_OFFSET_COMMIT.min_version, TXN_OFFSET_COMMIT.max_version + 1))
+async def test_offsets_of_a_transaction_are_seen_when_it_is_committed(door: TransactionDoor, version: int):
+    producer = await init(door)
+    if version < 5:
+        not_added = ErrorCode.TRANSACTION_ABORTABLE if version == 4 else ErrorCode.INVALID_TXN_STATE
+        assert await commit_offset(door, producer, 1, version) == not_added
+        request = AddOffsetsToTxnRequest(
+            transactional_id="t", producer_id=producer.producer_id, producer_epoch=0, group_id="g"
+        )
+        await door.ask(ADD_OFFSETS_TO_TXN, request)
+    assert await commit_offset(door, producer, 7, version) == ErrorCode.NONE
+    assert await committed(door, require_stable=False) == (-1, ErrorCode.NONE)
+    assert await committed(door, require_stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    end_version = 5 if version == 5 else 4
+    assert (await end(door, producer, commit=True, version=end_version)).error_code == ErrorCode.NONE
+    assert await committed(door, require_stable=True) == (7, ErrorCode.NONE)
+
+
+async def test_offsets_of_an_aborted_transaction_come_to_nothing(door: TransactionDoor):
+    producer = await init(door)
+    assert await commit_offset(door, producer, 7) == ErrorCode.NONE
+    await end(door, producer, commit=False, version=5)
+    assert await committed(door, require_stable=True) == (-1, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest(transactional_id="t"), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (InitProducerIdRequest(transactional_id="t", producer_id=5), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_cannot_be_is_refused(door: TransactionDoor, request_: InitProducerIdRequest, code: ErrorCode):
+    answer = await door.ask(INIT_PRODUCER_ID, request_)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+
+
+async def test_offsets_are_the_members_or_of_no_member_to_commit(door: TransactionDoor):
+    producer = await init(door)
+    member: dict[str, Any] = {"generation_id": 3, "member_id": "gone"}
+    assert await commit_offset(door, producer, 7, **member) == ErrorCode.ILLEGAL_GENERATION
+    assert await commit_offset(door, producer, 7) == ErrorCode.NONE
+    assert await commit_offset(door, producer, 7, **member) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_producer_that_was_fenced_off_commits_no_offsets(door: TransactionDoor):
+    producer = await init(door)
+    await init(door)
+    assert await commit_offset(door, producer, 7) == INVALID_EPOCH
+
+
+async def test_a_group_that_is_deleted_takes_its_pending_offsets_along(door: TransactionDoor):
+    producer = await init(door)
+    await commit_offset(door, producer, 7)
+    answer = await door.ask(DELETE_GROUPS, DeleteGroupsRequest(groups_names=("g",)))
+    assert answer.results[0].error_code == ErrorCode.NONE
+    assert (await end(door, producer, commit=True, version=5)).error_code == ErrorCode.NONE
+    assert await committed(door, require_stable=True) == (-1, ErrorCode.NONE)
+
+
+async def test_old_clients_hear_of_unstable_offsets_too(door: TransactionDoor):
+    producer = await init(door)
+    await commit_offset(door, producer, 7)
+    topics = (OffsetFetchRequestTopic(name="flights", partition_indexes=(0,)),)
+    request = OffsetFetchRequest(group_id="g", topics=topics, require_stable=True)
+    answer = await door.ask(OFFSET_FETCH, request, 7)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+async def test_transactions_are_described_and_listed(door: TransactionDoor):
+    producer = await init(door)
+    await init(door, "u")
+    await add(door, producer, flights=(1, 0))
+    asked = DescribeTransactionsRequest(transactional_ids=("t", "x", "t", ""))
+    answer = await door.ask(DESCRIBE_TRANSACTIONS, asked)
+    assert [(each.transactional_id, each.error_code) for each in answer.transaction_states] == [
+        ("t", ErrorCode.NONE),
+        ("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+        ("", ErrorCode.INVALID_REQUEST),
+    ]
+    found = answer.transaction_states[0]
+    assert (found.transaction_state, found.producer_id, found.producer_epoch) == ("Ongoing", *producer)
+    assert [(each.topic, each.partitions) for each in found.topics] == [("flights", (0, 1))]
+    listed = await door.ask(LIST_TRANSACTIONS, ListTransactionsRequest(state_filters=("Ongoing", "Nonsense")))
+    assert [(each.transactional_id, each.transaction_state) for each in listed.transaction_states] == [("t", "Ongoing")]
+    assert listed.unknown_state_filters == ("Nonsense",)
+    for pattern, expected in (("[a-t]+", {"t"}), ("", {"t", "u"}), ("x", set())):
+        listed = await door.ask(LIST_TRANSACTIONS, ListTransactionsRequest(transactional_id_pattern=pattern))
+        assert {each.transactional_id for each in listed.transaction_states} == expected
+    broken = await door.ask(LIST_TRANSACTIONS, ListTransactionsRequest(transactional_id_pattern="[a"))
+    assert broken.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    everything = await door.ask(LIST_TRANSACTIONS, ListTransactionsRequest(), 0)
+    assert {each.transactional_id for each in everything.transaction_states} == {"t", "u"}
+
+
+async def test_who_may_not_is_told_so(tmp_path: Path):
+    rules = Rules()
+    door = await TransactionDoor(tmp_path, rules).open()
+    await door.elect()
+    producer = await init(door)
+    await init(door, "u")
+    rules.deny(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "t")
+    rules.deny(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "t")
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1_000)
+    assert (await door.ask(INIT_PRODUCER_ID, request)).error_code == refused
+    assert await add(door, producer, flights=(0,)) == [refused]
+    assert (await end(door, producer, commit=True)).error_code == refused
+    assert await commit_offset(door, producer, 1) == refused
+    described = await door.ask(DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=("t",)))
+    assert described.transaction_states[0].error_code == refused
+    listed = await door.ask(LIST_TRANSACTIONS, ListTransactionsRequest())
+    assert [each.transactional_id for each in listed.transaction_states] == ["u"]
+    await door.close()
