@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GROUP_COORDINATOR = 0
-"""Key type of FindCoordinator for consumer groups."""
+TRANSACTION_COORDINATOR = 1
+"""Key types of FindCoordinator: consumer groups by group id, transactions by transactional id."""
 
 TOPIC_APPEARS_WITHIN_MS = 5_000
 """How long a topic that is being created by our own request may be missing from the answers."""
@@ -54,7 +55,7 @@ class Cluster:
         self.io = io
         self.metadata = ClusterMetadata()
         self._pool = ConnectionPool(options, io)
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
 
     async def connect(self) -> None:
@@ -93,14 +94,23 @@ class Cluster:
         return await connection.request(message, response, timeout_ms=timeout_ms or self.options.request_timeout_ms)
 
     async def ask_coordinator(
-        self, group_id: str, message: ApiMessage, response: type[R], *, timeout_ms: int | None = None
+        self,
+        key: str,
+        message: ApiMessage,
+        response: type[R],
+        *,
+        timeout_ms: int | None = None,
+        key_type: int = GROUP_COORDINATOR,
     ) -> R:
-        """One attempt at the group's coordinator. When it fails, `forget_coordinator` before the next."""
-        node_id = await self.coordinator(group_id)
+        """One attempt at the coordinator of a group, or of a transactional id by its `key_type`.
+
+        When it fails, `forget_coordinator` before the next.
+        """
+        node_id = await self.coordinator(key, key_type)
         try:
             return await self.ask_node(node_id, message, response, timeout_ms=timeout_ms, lane=Lane.COORDINATOR)
         except NO_CONNECTION:
-            self.forget_coordinator(group_id)
+            self.forget_coordinator(key, key_type)
             raise
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
@@ -219,23 +229,27 @@ class Cluster:
 
     # --- coordinators -----------------------------------------------------------------------------------------------
 
-    async def coordinator(self, group_id: str) -> int:
-        """The broker that coordinates a group; one attempt. Raises BrokerError COORDINATOR_NOT_AVAILABLE and others."""
-        known = self._coordinators.get(group_id)
+    async def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
+        """The broker that coordinates a group or a transactional id; one attempt.
+
+        Raises BrokerError COORDINATOR_NOT_AVAILABLE and others.
+        """
+        known = self._coordinators.get((key_type, key))
         if known is not None and known in self.metadata.brokers:
             return known
-        request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=(group_id,))
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
         response = await self.ask_any(request, FindCoordinatorResponse)
-        found = next((each for each in response.coordinators if each.key == group_id), None)
+        found = next((each for each in response.coordinators if each.key == key), None)
         if found is None or found.error_code:
             code = found.error_code if found is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
             message = found.error_message if found is not None else None
-            raise broker_error(code, f"finding the coordinator of group {group_id!r}", message)
+            what = "group" if key_type == GROUP_COORDINATOR else "transactional id"
+            raise broker_error(code, f"finding the coordinator of {what} {key!r}", message)
         if found.node_id not in self.metadata.brokers:
             await self.refresh(())
-        self._coordinators[group_id] = found.node_id
+        self._coordinators[key_type, key] = found.node_id
         return found.node_id
 
-    def forget_coordinator(self, group_id: str) -> None:
+    def forget_coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> None:
         """The coordinator was seen to have moved or gone: look for it before the next request."""
-        self._coordinators.pop(group_id, None)
+        self._coordinators.pop((key_type, key), None)

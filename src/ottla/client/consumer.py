@@ -118,6 +118,11 @@ class Consumer:
         """The group this consumer belongs to or commits for."""
         return self._options.group_id
 
+    @property
+    def membership(self) -> Membership:
+        """As whom this consumer commits now, for `Producer.send_offsets_to_transaction`."""
+        return self._identity
+
     def assignment(self) -> list[TopicPartition]:
         """What is read now."""
         return self._positions.partitions()

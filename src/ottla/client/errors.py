@@ -77,6 +77,29 @@ class OffsetOutOfRangeError(BrokerError):
         self.offset = offset
 
 
+class ProducerFencedError(BrokerError):
+    """Another producer with the same transactional id took over, or the transaction went on for too long.
+
+    This one can do nothing any more.
+    """
+
+    def __init__(self, transactional_id: str, reason: str) -> None:
+        super().__init__(
+            ErrorCode.PRODUCER_FENCED,
+            f"the producer of transactional id {transactional_id!r} was fenced off: another took over, or its "
+            f"transaction timed out; make a new producer ({reason})",
+        )
+        self.transactional_id = transactional_id
+
+
+class TransactionAbortableError(BrokerError):
+    """The transaction cannot be committed any more. Abort it; the next one may succeed."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.TRANSACTION_ABORTABLE) -> None:
+        super().__init__(code, message)
+        self.retriable = False
+
+
 def error_code(number: int) -> ErrorCode:
     """The error code of that number; one that is newer than this client counts as `UNKNOWN_SERVER_ERROR`."""
     try:

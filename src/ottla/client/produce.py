@@ -60,6 +60,7 @@ def produce_request(
     metadata: ClusterMetadata,
     acks: Acks,
     timeout_ms: int,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """The request for encoded batches, at most one run of them per partition, all led by one broker.
 
@@ -71,6 +72,7 @@ def produce_request(
             PartitionProduceData(index=topic_partition.partition, records=records)
         )
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=tuple(

@@ -1,7 +1,8 @@
 """Writes records to topics: batched, in order, and each once even when answers are lost."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -10,10 +11,12 @@ from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
 from ottla.client.delivery import Delivery, RecordMetadata
 from ottla.client.errors import BrokerError, ClientError, TopicNotFoundError
+from ottla.client.group_offsets import NO_MEMBER, CommittedOffset, Membership
 from ottla.client.options import ClientOptions
 from ottla.client.partitioner import DefaultPartitioner, Partitioner
 from ottla.client.producer_batch import Header, ProducerBatch, record_bytes
 from ottla.client.producer_options import ProducerOptions
+from ottla.client.producer_transactions import ProducerTransactions
 from ottla.client.retry import Deadline
 from ottla.client.sender import Sender
 from ottla.model.error_code import ErrorCode
@@ -51,6 +54,14 @@ class Producer:
         self._accumulator = RecordAccumulator(limits, idempotent=self._options.is_idempotent, on_give_up=on_give_up)
         self._tasks = Tasks("producer", on_failure=self._on_crash)
         self._sender: Sender | None = None
+        self._transactions: ProducerTransactions | None = None
+        if self._options.transactional_id is not None:
+            self._transactions = ProducerTransactions(
+                self._cluster,
+                self._accumulator,
+                self._options.transactional_id,
+                self._options.transaction_timeout_ms,
+            )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -65,7 +76,7 @@ class Producer:
         """Reach the cluster. Raises BrokerUnreachableError at once when none of the addresses answers."""
         await self._cluster.connect()
         timer = Timer(self._io.clock, asyncio.get_running_loop().call_later)
-        self._sender = Sender(self._cluster, self._accumulator, self._options, timer, self._tasks)
+        self._sender = Sender(self._cluster, self._accumulator, self._options, timer, self._tasks, self._transactions)
         self._tasks.spawn(self._sender.run(), "sender")
 
     async def send(
@@ -84,6 +95,8 @@ class Producer:
         `max_block_ms`. `value=None` is a tombstone. Raises TopicNotFoundError, and BrokerError when the record is
         larger than `request_bytes_max` or there is no room.
         """
+        if self._transactions is not None:
+            self._transactions.require_open()
         known = self._cluster.metadata.topics.get(topic)
         count = len(known.partitions) if known is not None else await self._partition_count(topic)
         size = record_bytes(key, value, headers)
@@ -124,6 +137,8 @@ class Producer:
 
         The bytes are taken over: the producer writes its id and sequence number into them. Waits and raises as `send`.
         """
+        if self._transactions is not None:
+            self._transactions.require_open()
         if not 0 <= partition < await self._partition_count(topic):
             raise TopicNotFoundError(topic, partition)
         await self._room(len(batch), topic)
@@ -144,6 +159,77 @@ class Producer:
         waiters = [batch.outcome.waiter() for batch in self._accumulator.unsettled()]
         if waiters:
             await asyncio.wait(waiters)
+
+    # --- transactions (`ProducerOptions.transactional_id`) ----------------------------------------------------------
+
+    async def init_transactions(self) -> None:
+        """Become the producer of the transactional id, once, before the first transaction.
+
+        What an earlier producer of that id left open is aborted, and it can write no more. Retried up to
+        `max_block_ms`, as the other calls are. Raises ClientError.
+        """
+        await self._transactional.init(Deadline(self._io.clock, self._options.max_block_ms))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: records from here on are part of it."""
+        self._transactional.begin()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        group_id: str,
+        member: Membership = NO_MEMBER,
+    ) -> None:
+        """Commit, as part of the transaction, where a group goes on reading: each offset is that of the next record.
+
+        `member` is the consumer's membership (`Consumer.membership`): without, a consumer that lost its partitions to
+        another can still commit for them. Raises TransactionAbortableError when it has.
+        """
+        committed = {
+            name: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for name, offset in offsets.items()
+        }
+        deadline = Deadline(self._io.clock, self._options.max_block_ms)
+        await self._transactional.send_offsets(group_id, committed, deadline, member)
+
+    async def commit_transaction(self) -> None:
+        """Deliver what was taken, and commit: consumers of committed records see all of it, or nothing.
+
+        Raises TransactionAbortableError when a part of it failed: abort then. Raises ProducerFencedError when another
+        producer took over. After any other error it is not known which way the transaction went, and this can be called
+        again to learn it.
+        """
+        transactions = self._transactional
+        await self.flush()
+        await transactions.commit(Deadline(self._io.clock, self._options.max_block_ms))
+
+    async def abort_transaction(self) -> None:
+        """Give up what was not delivered, and abort: nothing of it is ever seen by consumers of committed records."""
+        await self._transactional.abort(Deadline(self._io.clock, self._options.max_block_ms))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction that is committed at the end of an `async with` block, and aborted when it raises.
+
+        >>> async with producer.transaction():  # doctest: +SKIP
+        ...     await producer.send("events", b"value")
+        """
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            if self._transactional.can_abort:
+                await self.abort_transaction()
+            raise
+
+    @property
+    def _transactional(self) -> ProducerTransactions:
+        if self._transactions is None:
+            raise ClientError("this producer has no transactions: set transactional_id in its ProducerOptions")
+        if self._sender is None:
+            raise ClientError("the producer is not started: use `async with Producer(...)` or `await producer.start()`")
+        return self._transactions
 
     async def close(self, *, deliver: bool = True) -> None:
         """Flush, unless `deliver` is false, and end the connections. What is not delivered fails."""

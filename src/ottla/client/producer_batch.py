@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ottla.client.delivery import BatchOutcome, Delivery
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, crc32c, decode_records
+from ottla.records.batch import Attribute
 
 Header = tuple[str, bytes | None]
 Record = tuple[int, bytes | None, bytes | None, Sequence[Header]]
@@ -20,6 +21,8 @@ _SEQUENCES = 1 << 31
 
 _CRC_AT = 17
 _CRC_FROM = 21
+_ATTRIBUTES_LOW_AT = 22
+"""The low byte of the attributes, which has the bits that are used."""
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qhi")
 _CRC = struct.Struct(">I")
@@ -33,10 +36,11 @@ class Compression(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """The producer id and epoch that make appends idempotent."""
+    """The producer id and epoch that make appends idempotent, and whether they are part of a transaction."""
 
     producer_id: int = -1
     epoch: int = -1
+    is_transactional: bool = False
 
 
 NO_IDENTITY = Identity()
@@ -119,6 +123,7 @@ class ProducerBatch:
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
                 base_sequence=self.sequence,
+                is_transactional=identity.is_transactional,
             )
             self._records = []
         elif identity != NO_IDENTITY:
@@ -150,5 +155,7 @@ class ProducerBatch:
 
 
 def _stamp(batch: bytearray, identity: Identity, sequence: int) -> None:
+    if identity.is_transactional:
+        batch[_ATTRIBUTES_LOW_AT] |= Attribute.TRANSACTIONAL
     _PRODUCER.pack_into(batch, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
     _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))

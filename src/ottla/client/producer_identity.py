@@ -25,6 +25,11 @@ class ProducerIdentity:
         self.current: Identity = NO_IDENTITY
         self.wanted = wanted
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a number that was given up ends the transaction instead of the epoch."""
+        return False
+
     def lose(self) -> None:
         """Batches sent with what is current would be refused: get the next epoch first."""
         self.wanted = True

@@ -31,10 +31,16 @@ class ProducerOptions(Struct, frozen=True):
     """How long `send` may wait for metadata and for room."""
     delivery_timeout_ms: int = 120_000
     """How long a record may take from `send` to its fate, all attempts together."""
+    transactional_id: str | None = None
+    """With an id records are written in transactions. Of the producers with one id only the newest may write."""
+    transaction_timeout_ms: int = 60_000
+    """A transaction that goes on for longer is aborted by its coordinator."""
 
     def __post_init__(self) -> None:
         if self.idempotent and self.acks != Acks.ALL:
             raise InvalidOptionError("an idempotent producer needs acks=all")
+        if self.transactional_id is not None and not (self.transactional_id and self.is_idempotent):
+            raise InvalidOptionError("transactions need a transactional_id that is not empty, and idempotence")
         if self.idempotent and self.in_flight_requests_max > IN_FLIGHT_MAX_IDEMPOTENT:
             raise InvalidOptionError(
                 f"an idempotent producer has at most {IN_FLIGHT_MAX_IDEMPOTENT} requests in flight"
@@ -45,6 +51,7 @@ class ProducerOptions(Struct, frozen=True):
             "in_flight_requests_max",
             "buffer_bytes",
             "delivery_timeout_ms",
+            "transaction_timeout_ms",
         ):
             if getattr(self, name) < 1:
                 raise InvalidOptionError(f"{name} must be at least 1, not {getattr(self, name)}")

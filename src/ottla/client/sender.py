@@ -17,6 +17,7 @@ from ottla.client.produce import Acks, produce_request
 from ottla.client.producer_batch import Compression, ProducerBatch
 from ottla.client.producer_identity import ProducerIdentity
 from ottla.client.producer_options import ProducerOptions
+from ottla.client.producer_transactions import ProducerTransactions
 from ottla.client.settlement import Settlement
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
@@ -36,7 +37,13 @@ class Sender:
     """The sending half of one producer, on one event loop."""
 
     def __init__(
-        self, cluster: Cluster, accumulator: RecordAccumulator, options: ProducerOptions, timer: Timer, tasks: Tasks
+        self,
+        cluster: Cluster,
+        accumulator: RecordAccumulator,
+        options: ProducerOptions,
+        timer: Timer,
+        tasks: Tasks,
+        transactions: ProducerTransactions | None = None,
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -44,8 +51,13 @@ class Sender:
         self._timer = timer
         self._tasks = tasks
         self._compression = Compression(options.compression, options.compression_level)
+        self._transactions = transactions
         self._identity = ProducerIdentity(cluster, wanted=options.is_idempotent)
+        if transactions is not None:
+            self._identity = transactions.identity
         self.settlement = Settlement(cluster, accumulator, self._identity)
+        if transactions is not None:
+            transactions.attach(self.settlement, self.wake)
         self._changed = asyncio.Event()
         self._in_flight: dict[int, int] = {}
         self._busy: set[int] = set()
@@ -65,6 +77,8 @@ class Sender:
         while True:
             self._changed.clear()
             self.settlement.give_up_late(self._now_ms, self._options.delivery_timeout_ms)
+            if self._transactions is not None and self._transactions.failure is not None:
+                self.settlement.give_up_waiting(self._transactions.failure)
             if self._fatal is None:
                 await self._send_what_can_be_sent()
             now_ms = self._now_ms
@@ -93,6 +107,8 @@ class Sender:
     # --- deciding what to send --------------------------------------------------------------------------------------
 
     async def _send_what_can_be_sent(self) -> None:
+        if self._transactions is not None and not self._transactions.may_send:
+            return
         if not self._accumulator.sendable(self._now_ms):
             return
         if self._identity.wanted and not await self._get_identity():
@@ -172,7 +188,9 @@ class Sender:
             return
         batches = [batch for batch in batches if not batch.outcome.done]
         timeout_ms = self._client_options.request_timeout_ms
-        request = produce_request(encoded, self._cluster.metadata, self._options.acks, timeout_ms)
+        request = produce_request(
+            encoded, self._cluster.metadata, self._options.acks, timeout_ms, self._options.transactional_id
+        )
         if self._options.acks == Acks.NONE:
             self._send_unanswered(connection, request, batches)
             return

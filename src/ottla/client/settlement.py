@@ -18,6 +18,10 @@ from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 logger = logging.getLogger(__name__)
 
 _LOST_STATE = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
+_NEW_EPOCH = _LOST_STATE | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+
+
+_EVER_MS = 1 << 62
 
 
 class Settlement:
@@ -73,6 +77,11 @@ class Settlement:
             self._accumulator.fail(batch, error)
         self._settled.set()
 
+    def give_up_waiting(self, error: Exception) -> None:
+        """Nothing that waits will be sent; what is in flight is answered first."""
+        for batch in self._accumulator.older_than(_EVER_MS):
+            self.give_up(batch, error)
+
     def give_up_late(self, now_ms: int, timeout_ms: int) -> None:
         """Give up what was taken more than `timeout_ms` ago and is not in flight, with the last reason there was."""
         for batch in self._accumulator.older_than(now_ms - timeout_ms):
@@ -103,6 +112,8 @@ class Settlement:
             self._settled.set()
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             self._accumulator.split(batch)
+        elif batch.sequence != NO_SEQUENCE and self._ends_transaction(batch, code):
+            self.give_up(batch, result.as_exception())
         elif batch.sequence != NO_SEQUENCE and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             # Refused because one before it is to be sent again: it follows. Otherwise the broker forgot what it had.
             if self._accumulator.is_first(batch):
@@ -116,6 +127,12 @@ class Settlement:
             self._try_again(batch, result.as_exception())
         else:
             self.give_up(batch, result.as_exception())
+
+    def _ends_transaction(self, batch: ProducerBatch, code: ErrorCode) -> bool:
+        """Whether an error that others get over by a new epoch is the end of the transaction instead."""
+        if not self._identity.is_transactional or code not in _NEW_EPOCH:
+            return False
+        return code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or self._accumulator.is_first(batch)
 
     def _try_again(self, batch: ProducerBatch, error: Exception) -> None:
         self._last_error[batch.topic_partition] = error

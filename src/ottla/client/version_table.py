@@ -7,19 +7,23 @@ from ottla.model.error_code import ErrorCode
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _SPOKEN: Mapping[type[ApiMessage], tuple[int, int]] = {
     DeleteTopicsRequest: (1, 5),  # 6 names topics by id or name; a name is all an operator has
+    EndTxnRequest: (5, 5),  # the answer has the epoch of the next transaction (KIP-890)
     FindCoordinatorRequest: (4, 6),  # several keys in one request
     InitProducerIdRequest: (3, 5),  # 3: the epoch can be raised; 6 is not stable
     LeaveGroupRequest: (3, 5),  # members in a list
     OffsetCommitRequest: (2, 9),  # 10 names topics by id alone, and commits must survive without metadata
     OffsetFetchRequest: (8, 9),  # several groups in one request
+    TxnOffsetCommitRequest: (5, 5),  # the offsets become part of the transaction by this alone (KIP-890)
 }
 """Where this client speaks fewer versions than the protocol has."""
 
