@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 3
     """No broker could be reached."""
     NOT_FOUND = 4
-    """The topic, partition, group, setting, broker or file does not exist."""
+    """The topic, partition, group, transactional id, setting, broker or file does not exist."""
     INTERRUPTED = 130
     """Ctrl-C."""
     TERMINATED = 143

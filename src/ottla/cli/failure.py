@@ -62,6 +62,7 @@ def _explain_os_error(error: OSError) -> tuple[str, ExitCode]:
 
 def _explain_client_error(error: BaseException) -> tuple[str, ExitCode] | None:
     from ottla.client import errors
+    from ottla.model.error_code import ErrorCode
     from ottla.model.errors import ApiError, InvalidInputError
 
     if isinstance(error, errors.InvalidOptionError):
@@ -72,6 +73,8 @@ def _explain_client_error(error: BaseException) -> tuple[str, ExitCode] | None:
         return f"{error}; `ottla topic list` shows those that do", ExitCode.NOT_FOUND
     if isinstance(error, errors.GroupNotFoundError):
         return f"{error}; `ottla group list` shows those that do", ExitCode.NOT_FOUND
+    if isinstance(error, errors.BrokerError) and error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return f"{error}; `ottla transaction list` shows those that are there", ExitCode.NOT_FOUND
     if isinstance(error, errors.ClientError | ApiError | InvalidInputError):
         return str(error), ExitCode.FAILED
     return None

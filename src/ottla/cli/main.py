@@ -23,7 +23,7 @@ Exit codes:
   1    the operation was refused or did not succeed
   2    the command line is wrong; nothing was done
   3    no broker could be reached
-  4    the topic, partition, group, setting, broker or file does not exist
+  4    the topic, partition, group, transactional id, setting, broker or file does not exist
   130  ended by Ctrl-C, 143 by SIGTERM
 
 \b
@@ -75,6 +75,7 @@ _COMMANDS = {
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
     "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
+    "transaction": ("ottla.cli.transaction", "transaction", "Show transactions, find those that hang, abort them."),
     "config": ("ottla.cli.config", "config", "Show and change settings of topics, brokers, groups and client metrics."),
     "quota": ("ottla.cli.quota", "quota", "Show and change how much users, clients and addresses may move."),
     "feature": ("ottla.cli.feature", "feature", "Show and change which levels of features the cluster uses."),

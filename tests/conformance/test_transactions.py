@@ -1,0 +1,375 @@
+"""Transactions of client libraries: what is committed is read by those who want committed records, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.structs import TopicPartition as AioTopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonTopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from ottla.client.options import ClientOptions
+from ottla.client.producer import Producer as OttlaProducer
+from ottla.client.producer_options import ProducerOptions
+from tests.broker_process import BrokerProcess
+from tests.conformance.clients.face import PATIENCE_S
+from tests.conformance.topics import new_topic
+
+PARTITIONS = 3
+
+
+def new_id() -> str:
+    return f"transactional-{uuid4().hex[:8]}"
+
+
+def confluent_producer(broker: BrokerProcess, transactional_id: str, **settings: object) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, **settings})
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def read_committed(broker: BrokerProcess, topic: str, isolation: str = "read_committed") -> list[bytes]:
+    """Every record of a topic that confluent-kafka shows, up to the end of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": uuid4().hex,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    count = len(consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(count)])
+    values: list[bytes] = []
+    ended = 0
+    while ended < count:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, "the end of a partition was not told"
+        if message.error() is None:
+            value = message.value()
+            assert value is not None
+            values.append(value)
+        else:
+            ended += 1
+    consumer.close()
+    return sorted(values)
+
+
+def read_by_kafka_python(broker: BrokerProcess, topic: str) -> list[bytes]:
+    """The same by kafka-python."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=broker.bootstrap, isolation_level="read_committed", enable_auto_commit=False
+    )
+    partitions = [PythonTopicPartition(topic, number) for number in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning(*partitions)
+    ends = consumer.end_offsets(partitions)
+    values: list[bytes] = []
+    while any(consumer.position(each) < ends[each] for each in partitions):
+        for records in consumer.poll(timeout_ms=500).values():
+            values += [record.value for record in records]
+    consumer.close()
+    return sorted(values)
+
+
+class ConfluentTransactions:
+    """Transactions by confluent-kafka."""
+
+    def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
+        self.producer = confluent_producer(broker, transactional_id)
+
+    def run(self, topic: str, values: list[bytes], *, commit: bool) -> None:
+        self.producer.begin_transaction()
+        for number, value in enumerate(values):
+            self.producer.produce(topic, value, partition=number % PARTITIONS)
+        self.producer.flush(PATIENCE_S)
+        if commit:
+            self.producer.commit_transaction(PATIENCE_S)
+        else:
+            self.producer.abort_transaction(PATIENCE_S)
+
+    def close(self) -> None:
+        self.producer.flush(PATIENCE_S)
+
+
+class PythonTransactions:
+    """Transactions by kafka-python."""
+
+    def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
+        self.producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=transactional_id)
+        self.producer.init_transactions()
+
+    def run(self, topic: str, values: list[bytes], *, commit: bool) -> None:
+        self.producer.begin_transaction()
+        for number, value in enumerate(values):
+            self.producer.send(topic, value, partition=number % PARTITIONS)
+        self.producer.flush()
+        if commit:
+            self.producer.commit_transaction()
+        else:
+            self.producer.abort_transaction()
+
+    def close(self) -> None:
+        self.producer.close()
+
+
+class AioTransactions:
+    """Transactions by aiokafka."""
+
+    def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
+        self.loop = asyncio.new_event_loop()
+
+        async def start() -> AIOKafkaProducer:
+            producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=transactional_id)
+            await producer.start()
+            return producer
+
+        self.producer = self.loop.run_until_complete(start())
+
+    def run(self, topic: str, values: list[bytes], *, commit: bool) -> None:
+        async def transaction() -> None:
+            await self.producer.begin_transaction()
+            for number, value in enumerate(values):
+                await self.producer.send_and_wait(topic, value, partition=number % PARTITIONS)
+            if commit:
+                await self.producer.commit_transaction()
+            else:
+                await self.producer.abort_transaction()
+
+        self.loop.run_until_complete(transaction())
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.producer.stop())
+        self.loop.close()
+
+
+class OttlaTransactions:
+    """Transactions by the client of this package."""
+
+    def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
+        self.loop = asyncio.new_event_loop()
+
+        async def start() -> OttlaProducer:
+            options = ProducerOptions(transactional_id=transactional_id)
+            producer = OttlaProducer(ClientOptions.of(broker.bootstrap), options)
+            await producer.start()
+            await producer.init_transactions()
+            return producer
+
+        self.producer = self.loop.run_until_complete(start())
+
+    def run(self, topic: str, values: list[bytes], *, commit: bool) -> None:
+        async def transaction() -> None:
+            self.producer.begin_transaction()
+            for number, value in enumerate(values):
+                await self.producer.send(topic, value, partition=number % PARTITIONS)
+            await self.producer.flush()
+            if commit:
+                await self.producer.commit_transaction()
+            else:
+                await self.producer.abort_transaction()
+
+        self.loop.run_until_complete(transaction())
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.producer.close())
+        self.loop.close()
+
+
+Transactions = ConfluentTransactions | PythonTransactions | AioTransactions | OttlaTransactions
+LIBRARIES: dict[str, Callable[[BrokerProcess, str], Transactions]] = {
+    "confluent-kafka": ConfluentTransactions,
+    "kafka-python": PythonTransactions,
+    "aiokafka": AioTransactions,
+    "Ottla client": OttlaTransactions,
+}
+each_library = pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=pytest.mark.proves(client=name), id=name) for name in LIBRARIES]
+)
+
+
+@pytest.fixture
+def transactions(group_broker: BrokerProcess, library: str) -> Iterator[Transactions]:
+    opened = LIBRARIES[library](group_broker, new_id())
+    yield opened
+    opened.close()
+
+
+@each_library
+@pytest.mark.proves(feature="transactions")
+def test_committed_transactions_are_read_and_aborted_ones_are_not(
+    group_broker: BrokerProcess, transactions: Transactions
+) -> None:
+    topic = new_topic(group_broker, PARTITIONS)
+    committed: list[bytes] = []
+    aborted: list[bytes] = []
+    for number in range(12):
+        values = [f"{number}-{index}".encode() for index in range(7)]
+        commit = number % 3 != 1
+        transactions.run(topic, values, commit=commit)
+        (committed if commit else aborted).extend(values)
+    assert read_committed(group_broker, topic) == sorted(committed)
+    assert read_by_kafka_python(group_broker, topic) == sorted(committed)
+    everything = read_committed(group_broker, topic, "read_uncommitted")
+    assert set(committed) <= set(everything) <= set(committed + aborted)
+
+
+@each_library
+@pytest.mark.proves(feature="a producer is fenced off by the next of its id")
+def test_a_second_producer_of_an_id_ends_what_the_first_had_open(group_broker: BrokerProcess, library: str) -> None:
+    topic, transactional_id = new_topic(group_broker, PARTITIONS), new_id()
+    first = confluent_producer(group_broker, transactional_id)
+    first.begin_transaction()
+    first.produce(topic, b"of the first", partition=0)
+    first.flush(PATIENCE_S)
+    second = LIBRARIES[library](group_broker, transactional_id)
+    second.run(topic, [b"of the second"], commit=True)
+    with pytest.raises(KafkaException) as refused:
+        first.commit_transaction(PATIENCE_S)
+    assert refused.value.args[0].fatal()
+    second.close()
+    assert read_committed(group_broker, topic) == [b"of the second"]
+
+
+def fill(broker: BrokerProcess, topic: str, count: int) -> list[bytes]:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    values = [f"{number:04}".encode() for number in range(count)]
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % PARTITIONS)
+    producer.flush(PATIENCE_S)
+    return values
+
+
+@pytest.mark.proves(client="confluent-kafka", feature="consume, transform and produce exactly once")
+def test_a_copy_in_transactions_has_each_record_once_whatever_is_aborted(group_broker: BrokerProcess) -> None:
+    source, target, group = new_topic(group_broker, PARTITIONS), new_topic(group_broker, PARTITIONS), uuid4().hex
+    values = fill(group_broker, source, 200)
+    transactional_id = new_id()
+    copied = 0
+    for attempt in range(40):
+        if copied >= len(values):
+            break
+        producer = confluent_producer(group_broker, transactional_id)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": group_broker.bootstrap,
+                "group.id": group,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 6_000,
+            }
+        )
+        consumer.subscribe([source])
+        for batch in range(3):
+            messages = consumer.consume(20, 2.0)
+            if not messages:
+                continue
+            producer.begin_transaction()
+            for message in messages:
+                assert message.error() is None
+                producer.produce(target, message.value(), partition=message.partition())
+            producer.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), PATIENCE_S
+            )
+            if batch == 2 and attempt % 2:
+                producer.abort_transaction(PATIENCE_S)
+                break
+            producer.commit_transaction(PATIENCE_S)
+            copied += len(messages)
+        consumer.close()
+    assert read_committed(group_broker, target) == sorted(values)
+
+
+@pytest.mark.proves(client="kafka-python", feature="consume, transform and produce exactly once")
+@pytest.mark.proves(client="aiokafka", feature="consume, transform and produce exactly once")
+@pytest.mark.proves(client="Ottla client", feature="consume, transform and produce exactly once")
+def test_offsets_of_a_transaction_hold_when_it_is_committed_and_not_before(group_broker: BrokerProcess) -> None:
+    topic, group = new_topic(group_broker, PARTITIONS), uuid4().hex
+
+    def committed_offset() -> int:
+        admin = Consumer({"bootstrap.servers": group_broker.bootstrap, "group.id": group})
+        [found] = admin.committed([TopicPartition(topic, 0)], PATIENCE_S)
+        admin.close()
+        return int(found.offset)
+
+    python = KafkaProducer(bootstrap_servers=group_broker.bootstrap, transactional_id=new_id())
+    python.init_transactions()
+    for offset, commit in ((3, True), (9, False)):
+        python.begin_transaction()
+        python.send(topic, b"x", partition=0)
+        offsets = {PythonTopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+        python.send_offsets_to_transaction(offsets, group)
+        if commit:
+            python.commit_transaction()
+        else:
+            python.abort_transaction()
+    python.close()
+    assert committed_offset() == 3
+
+    async def by_aiokafka() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=group_broker.bootstrap, transactional_id=new_id())
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"x", partition=0)
+            await producer.send_offsets_to_transaction({AioTopicPartition(topic, 0): 5}, group)
+        with contextlib.suppress(ZeroDivisionError):
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"x", partition=0)
+                await producer.send_offsets_to_transaction({AioTopicPartition(topic, 0): 12}, group)
+                raise ZeroDivisionError
+        await producer.stop()
+
+    asyncio.run(by_aiokafka())
+    assert committed_offset() == 5
+
+    async def by_ottla() -> None:
+        from ottla.model.topic_partition import TopicPartition as Partition
+
+        options = ProducerOptions(transactional_id=new_id())
+        async with OttlaProducer(ClientOptions.of(group_broker.bootstrap), options) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send(topic, b"x", partition=0)
+                await producer.send_offsets_to_transaction({Partition(topic, 0): 7}, group)
+            with contextlib.suppress(ZeroDivisionError):
+                async with producer.transaction():
+                    await producer.send_offsets_to_transaction({Partition(topic, 0): 20}, group)
+                    raise ZeroDivisionError
+
+    asyncio.run(by_ottla())
+    assert committed_offset() == 7
+
+
+@pytest.mark.proves(client="confluent-kafka", feature="transactions are there after a kill -9")
+def test_transactions_are_finished_after_a_kill(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with BrokerProcess(tmp_path_factory.mktemp("killed") / "data") as broker:
+        topic = new_topic(broker, PARTITIONS)
+        settings = {"reconnect.backoff.max.ms": 100, "transaction.timeout.ms": 60_000}
+        producer = confluent_producer(broker, "killed", **settings)
+        producer.begin_transaction()
+        producer.produce(topic, b"before", partition=0)
+        producer.flush(PATIENCE_S)
+        broker.kill()
+        broker.start()
+        producer.produce(topic, b"after", partition=1)
+        producer.commit_transaction(PATIENCE_S)
+        assert read_committed(broker, topic) == [b"after", b"before"]
+        producer.begin_transaction()
+        producer.produce(topic, b"void", partition=2)
+        producer.flush(PATIENCE_S)
+        broker.kill()
+        broker.start()
+        producer.abort_transaction(PATIENCE_S)
+        assert read_committed(broker, topic) == [b"after", b"before"]
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        assert topic in admin.list_topics(timeout=PATIENCE_S).topics
