@@ -130,7 +130,8 @@ class TopicOwner:
     async def _replace(self, *, make_again: bool) -> None:
         """Delete it; make it again, at once behind the deletion, after its answer, or later."""
         life = self._life
-        assert life is not None
+        if life is None:  # the connection went with the answer to the deletion, and a new one said that it was done
+            return
         assert self._connection is not None
         asks = [delete_topic(self.stage, self.rng, self.topic, life)]
         following: Life | None = None
