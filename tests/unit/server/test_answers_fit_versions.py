@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.broker.fetch import DivergingEpoch, PartitionRead
 from ottla.gateways.kafka import api_00_produce, api_01_fetch
@@ -43,14 +44,21 @@ def bodies(api: Api, version: int, topic_id: bytes) -> dict[str, bytes]:
     }
 
 
+NO_TIME: Any = {(("client-id", "test"),): {"request_percentage": 1e-9}}
+"""A quota that every request of these tests exceeds: its answer says for how long to be quiet, where it can."""
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("quotas", [{}, NO_TIME], ids=["", "over its quota"])
 @pytest.mark.parametrize("key", APIS, ids=lambda key: ApiKey(key).name)
 async def test_every_version_of_every_api_answers_what_is_there_and_what_is_not(
-    socketless_broker: SocketlessBroker, key: ApiKey
+    socketless_broker: SocketlessBroker, key: ApiKey, quotas: Any
 ) -> None:
     api = APIS[key]
     await socketless_broker.connect().ask(FindCoordinatorRequest(key="g"), 0)
     await until(lambda: not socketless_broker.server._groups.is_loading)
+    server = socketless_broker.server
+    server._client_quotas.apply(replace(server._metadata.image, client_quotas=quotas))
     for version in range(api.min_version, api.max_version + 1):
         if socketless_broker.server._metadata.image.topic(TOPIC) is None:
             await socketless_broker.create_topic(TOPIC, 2)
@@ -61,7 +69,10 @@ async def test_every_version_of_every_api_answers_what_is_there_and_what_is_not(
             await answered(socketless_broker, slot, peer)
             assert peer.closed_because is None, (version, name, peer.closed_because)
             if slot.frame or (key, name) != (ApiKey.PRODUCE, "empty"):  # which asks for no answer
-                decoded(slot, api.key, version)
+                answer = decoded(slot, api.key, version)
+                if version == api.max_version:
+                    assert getattr(answer, "throttle_time_ms", None) in (None, max(peer.muted_ms, default=0))
+            assert bool(peer.muted_ms) is bool(quotas)
             peer.close()
 
 
