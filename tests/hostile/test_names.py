@@ -5,9 +5,13 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -98,6 +102,59 @@ def test_a_giant_client_id_becomes_a_short_member_id(member: RawPeer):
     answer = member.ask(join(f"g-{uuid4()}"), 9, client_id="c" * LONGEST_STRING)
     assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert len(answer.member_id) < 300
+
+
+def test_a_giant_group_is_not_found(member: RawPeer):
+    (group,) = member.ask(DescribeGroupsRequest(groups=("x" * LONGEST_STRING,)), 6).groups
+    assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    (group,) = member.ask(ConsumerGroupDescribeRequest(group_ids=("x" * LONGEST_STRING,)), 1).groups
+    assert group.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def consumer(group: str, **values: object) -> ConsumerGroupHeartbeatRequest:
+    """A first request of a member of a consumer group."""
+    first = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id="m",
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    return replace(first, **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": "x" * LONGEST_STRING}, ErrorCode.INVALID_GROUP_ID),
+        ({"member_id": "x" * LONGEST_STRING}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": "x" * LONGEST_STRING}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": "x" * LONGEST_STRING}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": "x" * LONGEST_STRING}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"subscribed_topic_names": tuple(f"{each:0249}" for each in range(3_000))}, ErrorCode.INVALID_REQUEST),
+        ({"subscribed_topic_regex": "x" * LONGEST_STRING}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "((a{1000}){1000}){1000}"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "(" * 4_000}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": FORGED + "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"member_epoch": -(2**31)}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": 2**31 - 1}, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_members_of_consumer_groups_that_cannot_be_are_refused(member: RawPeer, values: dict[str, object], error):
+    assert member.ask(consumer(f"g-{uuid4()}", **values), 1).error_code == error
+    assert member.is_served()
+
+
+def test_an_expression_that_others_never_come_back_from_is_matched_at_once(member: RawPeer):
+    names = ("a" * 200, "b")
+    topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
+    member.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
+    for regex in ("(a+)+b?c", "(a|aa)*c", "(.*.*.*.*.*)c"):
+        request = consumer(f"g-{uuid4()}", subscribed_topic_names=None, subscribed_topic_regex=regex)
+        answer = member.ask(request, 1)
+        assert (answer.error_code, answer.assignment.topic_partitions) == (0, ())
 
 
 @pytest.mark.parametrize("api_key", [0, 3, 9, 11, 19, 32])

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from ottla.groups.answers import DescribeAnswer, GroupListing, MemberDescription
 from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.group import Group
+from ottla.groups.group_config import GROUP_ID_BYTES_MAX
 from ottla.groups.group_state import GroupState
 from ottla.model.error_code import ErrorCode
 
@@ -13,7 +14,9 @@ def describe(group_id: str, group: Group | None) -> DescribeAnswer:
     """A classic group and its members; their subscriptions are shown once the protocol stands."""
     if group is None:
         return DescribeAnswer(
-            ErrorCode.GROUP_ID_NOT_FOUND, state=GroupState.DEAD.value, message=f"Group {group_id} not found."
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            state=GroupState.DEAD.value,
+            message=f"Group {group_id[:GROUP_ID_BYTES_MAX]} not found.",
         )
     if not isinstance(group, ClassicGroup):
         message = f"Group {group_id} is not a classic group."

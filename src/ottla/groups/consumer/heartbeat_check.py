@@ -1,6 +1,7 @@
 """What a ConsumerGroupHeartbeat must look like (KIP-848), whatever group it is for."""
 
 from collections.abc import Collection
+from typing import Final
 
 from ottla.groups import member_epoch as epochs
 from ottla.groups.consumer_config import MEMBER_ID_BYTES_MAX, RACK_ID_BYTES_MAX, SUBSCRIPTION_BYTES_MAX
@@ -8,6 +9,9 @@ from ottla.groups.group_config import INSTANCE_ID_BYTES_MAX
 from ottla.groups.requests import ConsumerHeartbeat
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+
+NAME_SHOWN_MAX: Final = 100
+"""How much of a name that is not known is said in an answer."""
 
 
 def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:
@@ -17,7 +21,8 @@ def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> N
         raise ApiError(ErrorCode.INVALID_REQUEST, complaint)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         message = (
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+            f"ServerAssignor {request.server_assignor[:NAME_SHOWN_MAX]} is not supported. "
+            f"Supported assignors: {', '.join(assignors)}."
         )
         raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
