@@ -147,7 +147,7 @@ class LogVerification:
         self._read_identity()
         self._read_epochs()
         batches = 0
-        for base_offset, next_base in zip(bases, [*bases[1:], None], strict=True):
+        for base_offset, next_base in zip(bases, [*bases[1:], None][: len(bases)], strict=True):
             verification = SegmentVerification(
                 self._disk,
                 self._directory,
@@ -242,7 +242,7 @@ class LogVerification:
                 self._note(name, "is left of a deletion or a compaction; the next start clears it up")
 
     def _see_transaction_indexes(self, bases: Sequence[int]) -> None:
-        for base_offset, end_offset in zip(bases, [*bases[1:], self._end], strict=True):
+        for base_offset, end_offset in zip(bases, [*bases[1:], self._end][: len(bases)], strict=True):
             name = f"{base_offset:020}{TRANSACTION_INDEX_SUFFIX}"
             settled_up_to = self._settled_up_to if base_offset == bases[-1] else EVERYTHING
             try:

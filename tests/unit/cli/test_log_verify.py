@@ -355,3 +355,11 @@ async def test_a_transaction_index_that_says_something_else_is_damage(
     (row,) = verified(path, capsys, ExitCode.FAILED)
     assert {each["file"] for each in row["damage"]} == {file.name}
     assert said in row["damage"][0]["reason"]
+
+
+async def test_a_log_that_nothing_was_written_to_is_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with opened(tmp_path / "data") as directory:
+        await directory.log()
+    assert not list((tmp_path / "data" / "orders-0").glob("*.log"))
+    (row,) = verified(tmp_path / "data", capsys)
+    assert row["damage"] == []
