@@ -33,16 +33,9 @@ public final class Refusals {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", args[0]))) {
             report("topic that is not there", () -> admin.describeTopics(List.of(args[2])).allTopicNames().get());
         }
-        report("new group protocol", () -> {
-            try (KafkaConsumer<String, String> consumer = Clients.consumer(
-                    args[0], "group.id", args[1], "group.protocol", "consumer")) {
-                consumer.subscribe(List.of(args[1]));
-                return Reading.next(consumer, 1);
-            }
-        });
-        report("transactions", () -> {
+        report("transactions that take too long", () -> {
             try (KafkaProducer<String, String> producer =
-                    Clients.producer(args[0], "transactional.id", args[1], "max.block.ms", 3000)) {
+                    Clients.producer(args[0], "transactional.id", args[1], "transaction.timeout.ms", 900_001)) {
                 producer.initTransactions();
                 return null;
             }
