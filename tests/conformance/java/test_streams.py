@@ -118,6 +118,16 @@ def read_counts(broker: BrokerProcess, name: str, expected: dict[str, int]) -> d
             marks=pytest.mark.proves(client=CLIENT, feature="streams group protocol"),
         ),
         pytest.param("classic", "at_least_once", marks=pytest.mark.proves(client=CLIENT, feature="classic protocol")),
+        pytest.param(
+            "streams",
+            "exactly_once_v2",
+            marks=pytest.mark.proves(client=CLIENT, feature="exactly once, streams group protocol"),
+        ),
+        pytest.param(
+            "classic",
+            "exactly_once_v2",
+            marks=pytest.mark.proves(client=CLIENT, feature="exactly once, classic protocol"),
+        ),
     ],
 )
 def test_words_are_counted_while_the_broker_restarts(
