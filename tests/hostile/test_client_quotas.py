@@ -91,6 +91,7 @@ def test_a_broker_stops_at_once_whoever_is_muted_and_answers_what_it_has_begun(b
         greedy.send(b"".join(creations))
         (topic,) = decode_response(19, 5, greedy.receive_frame())[1].topics  # type: ignore[attr-defined]
         assert topic.error_code == 0
+        create_topic(bound_broker.port, "later")  # decided after whatever was asked for before
         wanted = tuple(MetadataRequestTopic(name=f"n{number}") for number in range(5))
         known = other.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12)
         assert [bool(each.partitions) for each in known.topics] == [True, False, False, False, False]

@@ -72,8 +72,12 @@ async def test_while_nobody_has_a_quota_nothing_is_counted(socketless_broker: So
     assert gateway.quotas is not None
     await set_quota(socketless_broker, "producer_byte_rate", None)
     assert gateway.quotas is None
+    connections = socketless_broker.server._client_quotas._connections
+    assert connections.creation_rate_of is None
     await set_quota(socketless_broker, "connection_creation_rate", 10.0, ("ip", None))
     assert gateway.quotas is None
+    assert connections.creation_rate_of is not None
+    assert connections.creation_rate_of("192.0.2.1") == 10.0
 
 
 async def test_a_producer_over_its_quota_is_served_told_and_muted(socketless_broker: SocketlessBroker) -> None:

@@ -37,6 +37,19 @@ async def test_a_limit_on_connections_holds_from_the_moment_it_is_set_until_it_i
                 pass
 
 
+async def test_a_rate_of_new_connections_holds_from_the_moment_it_is_set_until_it_is_taken_back(tmp_path: Path) -> None:
+    async with broker(tmp_path, {}) as server, client(server) as cluster:
+        quotas = server._dynamic_config._quotas
+        before = quotas.creation_rate_max
+        await alter(cluster, "", "max.connection.creation.rate", "5")
+        assert quotas.creation_rate_max == 5
+        await alter(cluster, "1", "max.connection.creation.rate", "7")
+        assert quotas.creation_rate_max == 7
+        for name in ("1", ""):
+            await alter(cluster, name, "max.connection.creation.rate", None)
+        assert quotas.creation_rate_max == before
+
+
 async def test_what_was_set_while_a_broker_ran_holds_after_its_restart_over_what_it_was_started_with(
     tmp_path: Path,
 ) -> None:
