@@ -774,3 +774,25 @@ def test_the_files_of_a_running_broker_are_shown(cli: Cli, filled: str) -> None:
     records = [row for row in shown if row["kind"] == "record"]
     assert [(row["offset"], row["value"]) for row in records] == [(index, f"v{2 * index}") for index in range(10)]
     assert b"RECORDS" in cli.ok("log", "dump", str(place))
+
+
+def test_transactions_are_listed_described_found_and_aborted(cli: Cli) -> None:
+    topic, transactional_id = cli.topic(), f"cli-{uuid4().hex[:8]}"
+    producer = Producer({"bootstrap.servers": cli.broker.bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(DEADLINE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(DEADLINE_S)
+    listed = json.loads(cli.ok("transaction", "list", "--state", "Ongoing", "--json"))
+    assert transactional_id in {each["transactional_id"] for each in listed}
+    assert transactional_id.encode() in cli.ok("transaction", "list", "--longer-than", "0")
+    (described,) = json.loads(cli.ok("transaction", "describe", transactional_id, "--json"))
+    assert (described["state"], described["partitions"]) == ("Ongoing", [[topic, 0]])
+    assert b"Ongoing" in cli.ok("transaction", "describe", transactional_id)
+    assert json.loads(cli.ok("transaction", "find-hanging", topic, "--older-than", "0", "--json")) == []
+    cli.ok("transaction", "abort", transactional_id)
+    (aborted,) = json.loads(cli.ok("transaction", "describe", transactional_id, "--json"))
+    assert aborted["state"] in ("Empty", "CompleteAbort")
+    assert cli.run("transaction", "describe", f"{transactional_id}-none").returncode == 4
+    assert cli.run("transaction", "abort", f"{topic}:0", "--start-offset", "0").returncode == 4
+    assert cli.run("transaction", "abort", topic, "--start-offset", "0").returncode == 2

@@ -11,7 +11,9 @@ get are that word and a number. Everything happens in one group, `flights`.
     > heartbeat a-1 generation=1
     > leave a-1 b-1 instance:i
     > commit a-1 generation=1 orders-0=42    `commit - orders-0=42` is not a member
-    > fetch orders-0                         or `fetch *`
+    > commit - producer=7 orders-0=42        as part of the transaction of a producer
+    > end 7 commit                           the marker of a producer's transaction; or `abort`
+    > fetch orders-0                         or `fetch *`; `fetch stable orders-0` asks for stable offsets
     > delete | delete-offsets orders-0
     > delete-topics orders | create-topics orders       every topic is there until it is deleted
     > state                                  what the group is
@@ -31,7 +33,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ottla.coordination.outcome import Outcome
+from ottla.coordination.outcome import Outcome, TransactionalRecord, TransactionEnd
 from ottla.coordination.shard_timers import ShardTimers
 from ottla.groups.answers import CommitAnswer, DeleteOffsetsAnswer, FetchAnswer, JoinAnswer, LeaveAnswer, SyncAnswer
 from ottla.groups.classic_group import ClassicGroup
@@ -54,7 +56,9 @@ from ottla.groups.requests import (
     TopicOffsetsToCommit,
 )
 from ottla.model.error_code import ErrorCode
+from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.runtime.timer import ManualTimer
 
@@ -89,6 +93,8 @@ class Conversation:
         self.deleted_topics = DeletedTopics(self._topic_id)
         self.shard = self._new_shard()
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.transactions: dict[int, int | bool] = {}
+        """Of records in the log that are part of a transaction its producer, and of markers whether they commit."""
         self.timers = ShardTimers(self.timer, self._on_timer)
         self.out: list[str] = []
         self.given: dict[str, int] = {}
@@ -123,10 +129,17 @@ class Conversation:
         """Load the shard from its log."""
         self.is_loading = False
         self.shard = self.empty_shard()
-        for key, value in self.log:
+        for place, (key, value) in enumerate(self.log):
+            of_transaction = self.transactions.get(place)
+            if isinstance(of_transaction, bool):
+                self.shard.replay_transaction_end(int(key), committed=of_transaction)
+                continue
             record = self.shard.decode(key, value)
             assert record is not None
-            self.shard.replay(record)
+            if of_transaction is None:
+                self.shard.replay(record)
+            else:
+                self.shard.replay_transactional(record, of_transaction)
         self._carry_out(self.shard.handle_loaded(self._now()))
 
     def do_join(self, client: str, *options: str) -> None:
@@ -189,6 +202,7 @@ class Conversation:
         generation_id = int(said.pop("generation", "-1"))
         instance_id = said.pop("instance", None)
         metadata = said.pop("metadata", "")
+        producer = said.pop("producer", None)
         by_topic: dict[str, list[OffsetToCommit]] = {}
         for name, offset in said.items():
             partition = _partition(name)
@@ -200,13 +214,25 @@ class Conversation:
             for topic, offsets in by_topic.items()
         )
         known_id = "" if member_id == "-" else member_id
-        request = CommitOffsets(Committer(GROUP, generation_id, known_id, instance_id), topics)
+        committer = Committer(GROUP, generation_id, known_id, instance_id)
+        request = CommitOffsets(committer, topics)
+        if producer is not None:
+            committer = replace(committer, is_transactional=True, knows_group_id_not_found=False)
+            request = CommitOffsets(committer, topics, ProducerIdentity(int(producer), 0))
         self._carry_out(self.shard.handle_commit(self._now(), request, self._waiter(member_id)))
 
     def do_fetch(self, *names: str) -> None:
         """OffsetFetch."""
+        is_stable = names[0] == "stable"
+        names = names[1:] if is_stable else names
         partitions = None if names == ("*",) else tuple(_partition(name) for name in names)
-        self._carry_out(self.shard.handle_fetch(self._now(), FetchOffsets(GROUP, partitions), self._waiter("fetch")))
+        request = FetchOffsets(GROUP, partitions, require_stable=is_stable)
+        self._carry_out(self.shard.handle_fetch(self._now(), request, self._waiter("fetch")))
+
+    def do_end(self, producer_id: str, how: str) -> None:
+        """The marker of a transaction."""
+        marker = TransactionMarker(int(producer_id), 1, 0, how == "commit", 2)
+        self._carry_out(self.shard.handle_transaction_end(self._now(), marker, self._waiter("end")))
 
     def do_delete(self) -> None:
         """DeleteGroups."""
@@ -290,6 +316,20 @@ class Conversation:
 
     def _carry_out(self, outcome: Outcome) -> None:
         for record in outcome.records:
+            if isinstance(record, TransactionEnd):
+                marker = record.marker
+                self.transactions[len(self.log)] = marker.committed
+                self.log.append((str(marker.producer_id).encode(), None))
+                self.shard.replay_transaction_end(marker.producer_id, committed=marker.committed)
+                self.out.append(f"  log: end of {marker.producer_id}")
+                continue
+            if isinstance(record, TransactionalRecord):
+                producer_id = record.producer.producer_id
+                self.transactions[len(self.log)] = producer_id
+                self.log.append(self.shard.encode(record.record))
+                self.shard.replay_transactional(record.record, producer_id)
+                self.out.append(f"  log: of {producer_id}: {_record_text(record.record)}")
+                continue
             self.log.append(self.shard.encode(record))
             self.shard.replay(record)
             self.out.append(f"{self._when()}log: {self.record_text(record)}")
@@ -304,7 +344,7 @@ class Conversation:
 
 def _answer_text(answer: Any) -> str:
     error = answer.error
-    text = type(answer).__name__.removesuffix("Answer").lower()
+    text = type(answer).__name__.removesuffix("Answer").lower() or "done"
     if error is not ErrorCode.NONE:
         text += f" {error.name}"
         return text + f" {answer.member_id}" if error is ErrorCode.MEMBER_ID_REQUIRED else text
@@ -326,6 +366,7 @@ def _answer_text(answer: Any) -> str:
     elif isinstance(answer, FetchAnswer):
         text += "".join(f" {partition}={each.offset if each else None}" for partition, each in answer.offsets.items())
         text += "" if answer.offsets else " nothing"
+        text += "".join(f" {partition}:UNSTABLE" for partition in sorted(answer.unstable))
     return text
 
 
