@@ -315,8 +315,13 @@ class Connection:
             self._services.metrics.bytes_in += end - begin
             if not self._output.parts:
                 self._idle.moved_ms = now_ms
-            self._reader.adopt(buffer, begin, end)
-            if self._dispatch():
+            reader = self._reader
+            frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
+            if frame is None:
+                reader.adopt(buffer, begin, end)
+                if self._dispatch():
+                    self._settle()
+            elif self._dispatch(frame, buffer) and self.state is not _OPEN:
                 self._settle()
         except Exception:
             self._break()
@@ -421,22 +426,30 @@ class Connection:
         if self._transport.is_plain:
             watch.receive(reader.is_at_rest)
 
-    def _dispatch(self) -> bool:
-        """Frames to the handler, until there is none or the connection is no longer open. False when it is closed."""
+    def _dispatch(self, frame: memoryview | None = None, buffer: ReceiveBuffer | None = None) -> bool:
+        """Frames to the handler, until there is none or the connection is no longer open. False when it is closed.
+
+        The first of them is `frame`, if that has been found already; it lies in `buffer`.
+        """
         reader, responses, output, handler = self._reader, self._responses, self._output, self._handler
         metrics, flow = self._services.metrics, self._services.flow
         hard_max, in_flight_max, out_bytes_min = flow.out_bytes_hard_max, flow.in_flight_max, flow.out_bytes_min
         assert handler is not None
         try:
-            while self.state is _OPEN and (frame := reader.next_frame()) is not None:
+            while self.state is _OPEN:
+                if frame is None:
+                    frame = reader.next_frame()
+                    if frame is None:
+                        break
+                    buffer = reader.buffer
                 if metrics.out_bytes > hard_max:
                     self._services.shed()
                     if self.is_closed:
                         return False
                 metrics.requests += 1
-                buffer = reader.buffer
                 assert buffer is not None
                 handler.on_frame(frame, buffer, ResponseSlot(responses))
+                frame = None
                 in_flight, pending_bytes = len(responses.answers), output.memory_bytes + responses.held_bytes
                 if (
                     (in_flight >= in_flight_max or pending_bytes > out_bytes_min)  # or it cannot be full: no call

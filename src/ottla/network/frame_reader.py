@@ -82,6 +82,13 @@ class FrameReader(ABC):
         """
         return self.buffer is None and not self._set_aside and self._expected <= SMALLEST and not self._large
 
+    def only_frame(self, buffer: ReceiveBuffer, start: int, end: int) -> memoryview | None:
+        """The frame, if these bytes are one and nothing else: then there is nothing to adopt. For a reader at rest.
+
+        A framing that cannot say so at a glance does not, and adopts them.
+        """
+        return None
+
     def adopt(self, buffer: ReceiveBuffer, start: int, end: int) -> None:
         """The next bytes lie in a buffer that is shared, and lent until `trim`: SMALLEST of them at most.
 

@@ -7,6 +7,7 @@ from struct import Struct
 
 from ottla.model.errors import InvalidInputError
 from ottla.network.frame_reader import MIXED_MAX, FrameReader
+from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.wrong_protocol import describe
 
 LENGTH_BYTES = 4
@@ -18,6 +19,12 @@ class LengthPrefixReader(FrameReader):
     """Hands out frames without their length; one whose length is negative or above the limit is an error."""
 
     __slots__ = ()
+
+    def only_frame(self, buffer: ReceiveBuffer, start: int, end: int) -> memoryview | None:
+        length = end - start - LENGTH_BYTES
+        if not 0 <= length <= self._max_bytes or _unpack_length(buffer.view, start)[0] != length:
+            return None
+        return buffer.view[start + LENGTH_BYTES : end]
 
     def next_frame(self) -> memoryview | None:
         buffer = self.buffer

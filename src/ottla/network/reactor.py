@@ -186,6 +186,10 @@ class Reactor:
         if not self._unsent:
             return
         unsent, self._unsent = self._unsent, {}
+        if len(unsent) == 1:
+            for connection in unsent:
+                connection.flush()
+            return
         sending: list[Connection] = []
         sockets: list[int] = []
         outputs: list[list[Part]] = []

@@ -1,4 +1,5 @@
-"""A stream in pieces of any size, through the broker's reader of frames and the client's: the frames are what was sent.
+"""A stream in pieces of any size, through the broker's reader of frames, alone and from what was received together, and
+the client's: the frames are what was sent.
 
 how many pieces, 1 byte | size of each piece, 1 byte, times itself | the stream
 """
@@ -10,6 +11,7 @@ from ottla.client.errors import ProtocolViolationError
 from ottla.client.frame_reader import FrameReader as ClientFrameReader
 from ottla.model.errors import InvalidInputError
 from ottla.network.length_prefix import LengthPrefixReader
+from ottla.network.reactor import SHARE_BYTES, TURN_BYTES
 from ottla.network.receive_buffer import KIB, SMALLEST
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.timer import ManualTimer
@@ -40,7 +42,7 @@ def check(data: bytes) -> None:
     sizes = [size * size for size in data[1 : 1 + data[0]]] or [1 << 20]
     stream = data[1 + data[0] :]
     frames, is_refused = plain_frames(stream)
-    for reader in (brokers_frames, clients_frames):
+    for reader in (brokers_frames, shared_frames, clients_frames):
         found: list[bytes] = []
         try:
             found.extend(reader(stream, sizes))
@@ -75,12 +77,50 @@ def pieces(stream: bytes, sizes: list[int]) -> Iterator[memoryview]:
         rest, index = rest[size:], index + 1
 
 
+def request_memory() -> RequestMemory:
+    timer = ManualTimer()
+    return RequestMemory(BUDGET_BYTES, stalled_ms=10_000, clock=timer.clock, timer=timer, call_soon=lambda wake: wake())
+
+
+def shared_frames(stream: bytes, sizes: list[int]) -> Iterator[bytes]:
+    """As a connection of the broker gets it from what was received together, and reads on by itself where it has to."""
+    memory = request_memory()
+    reader = LengthPrefixReader(memory, Owner(), FRAME_MAX_BYTES)
+    shared = memory.pool.take(TURN_BYTES)
+    begin = 0
+    for piece in pieces(stream, sizes):
+        rest = piece
+        while rest:
+            frame: memoryview | None
+            if reader.is_at_rest:
+                count = min(len(rest), SHARE_BYTES)
+                begin = (begin + 1) % (TURN_BYTES - SHARE_BYTES)
+                shared.view[begin : begin + count] = rest[:count]
+                frame = reader.only_frame(shared, begin, begin + count)
+                if frame is None:
+                    reader.adopt(shared, begin, begin + count)
+            else:
+                window = reader.window()
+                assert window is not None, "the only reader is refused"
+                count = min(len(window), len(rest))
+                window[:count] = rest[:count]
+                reader.received(count)
+                frame = None
+            rest = rest[count:]
+            if frame is not None:
+                yield bytes(frame)
+            while (frame := reader.next_frame()) is not None:
+                yield bytes(frame)
+            reader.trim()
+            shared.view[begin : begin + SHARE_BYTES] = bytes(SHARE_BYTES)
+    reader.close()
+    shared.release()
+    assert not memory.pool.in_use_bytes
+
+
 def brokers_frames(stream: bytes, sizes: list[int]) -> Iterator[bytes]:
     """As a connection of the broker reads it; never holds more than what has arrived has earned."""
-    timer = ManualTimer()
-    memory = RequestMemory(
-        BUDGET_BYTES, stalled_ms=10_000, clock=timer.clock, timer=timer, call_soon=lambda wake: wake()
-    )
+    memory = request_memory()
     reader = LengthPrefixReader(memory, Owner(), FRAME_MAX_BYTES)
     arrived = 0
     for piece in pieces(stream, sizes):

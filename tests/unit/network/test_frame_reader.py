@@ -11,6 +11,7 @@ from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.receive_buffer import KIB, SMALLEST
 from ottla.network.request_memory import RequestMemory
 from ottla.runtime.timer import ManualTimer
+from tests.fuzz.targets import frames
 from tests.unit.network.peers import framed
 
 MIB = 1024 * KIB
@@ -49,6 +50,21 @@ class Owner:
 def memory_of(budget_bytes: int = 256 * MIB) -> RequestMemory:
     timer = ManualTimer()
     return RequestMemory(budget_bytes, stalled_ms=10_000, clock=timer.clock, timer=timer, call_soon=lambda _: None)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=8), st.binary(max_size=20), st.lists(st.integers(0, 9), max_size=20))
+def test_what_is_received_together_gives_the_same_frames(payloads: list[bytes], rest: bytes, sizes: list[int]):
+    frames.check(bytes((len(sizes), *sizes)) + b"".join(map(framed, payloads)) + rest)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, SMALLEST - 4, SMALLEST, 40_000, 300_000])
+def test_frames_of_any_size_come_out_of_what_is_received_together_and_alone(size: int):
+    small, large = framed(b"small"), framed(bytes(size))
+    for sizes in ([], [1], [200], [255, 3]):
+        if size < 1_000 or sizes != [1]:
+            frames.check(bytes((len(sizes), *sizes)) + small + large * 3 + small * 3 + large)
 
 
 def test_frames_that_arrive_byte_by_byte_are_whole():
