@@ -30,8 +30,8 @@ KIB, MIB = 1 << 10, 1 << 20
 PROCESS_BYTES: Final = 48 * MIB
 """The interpreter, the modules and an empty broker."""
 
-CONNECTION_BYTES: Final = 6 * KIB
-"""The objects of one connection."""
+CONNECTION_BYTES: Final = 4 * KIB
+"""The objects of one connection; an idle one was measured to take 2.2 KiB (`benchmarks/connections.py`)."""
 
 PARTITION_BYTES: Final = 8 * KIB
 """The objects of one partition that was not written to much."""
