@@ -9,7 +9,6 @@ from ottla.broker.transaction_gate import (
     ANSWER_MS_MAX,
     Entry,
     GateConfig,
-    NoCoordinator,
     TransactionGate,
     TransactionSupport,
     TransactionVerifier,
@@ -21,6 +20,7 @@ from ottla.native import build_batch
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.transaction_verification import OPEN, UNVERIFIED
 from ottla.runtime.timer import ManualTimer
+from tests.unit.broker.no_coordinator import NoCoordinator
 from tests.unit.replication.conftest import Appended
 
 New = Callable[..., Any]

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.broker.access import ALLOW_ALL, Authorizer
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.groups import GroupService
-from ottla.broker.transaction_gate import GateConfig, NoCoordinator, TransactionGate, TransactionVerifier
+from ottla.broker.transaction_gate import GateConfig, TransactionGate, TransactionVerifier
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.groups.coordinator import GroupCoordinator
@@ -21,6 +21,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.timer import ManualTimer
+from tests.unit.broker.no_coordinator import NoCoordinator
 from tests.unit.coordination.held_partition import HeldPartition
 from tests.unit.coordination.toy import ManualEnvironment, until
 from tests.unit.gateways.admin_door import AdminDoor
