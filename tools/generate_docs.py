@@ -82,6 +82,13 @@ COMPATIBILITY_TAIL = """
   client has sent ahead nothing more is begun until its time is over, and a batch that is larger than all windows of
   `consumer_byte_rate` allow is given to who has read nothing lately; Kafka never gives it. `request_percentage` is of
   the one thread that handles requests. Quotas of addresses name addresses, not hosts.
+- **A subscription by regular expression** is looked up within the heartbeat that brings it, and its member has
+  partitions with the first answer; Kafka looks it up in the background, for the next one. The syntax is RE2's without
+  classes of Unicode (`\\pL`): names of topics have none. A group has 100 different expressions at most, of 4,096 bytes
+  each, and each may match 900 kB of names; beyond that a member is told INVALID_REGULAR_EXPRESSION. One that is
+  dropped begins a new epoch at once; Kafka's group keeps the topics until something else changes.
+- **The server-side assignor `uniform`** gives the partition that is over to members that have more already, so that
+  fewer move; Kafka gives it to the first it comes to.
 - **Settings of groups** are kept for 10,000 groups at most, subscriptions to metrics 100; Kafka has no limit. A setting
   beyond the bounds of the broker is refused with INVALID_CONFIG that names the bound.
 - **Features** have the levels that are served, `metadata.version` only one; features without a use here
