@@ -9,6 +9,8 @@ import errno
 import os
 
 _PROBE_STEP = 128 * 1024
+_ASK_STEP = 512 * 1024
+"""Linux reads no more for one call than one request to the disk may hold, or its own read-ahead if that is more."""
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _probe = bytearray(1)
 
@@ -81,6 +83,5 @@ def ask_for_pages(fd: int, position: int, size: int) -> None:
     advise = getattr(os, "posix_fadvise", None)
     if advise is None:
         return
-    # Linux reads no more for one call than its own read-ahead would, 128 KiB unless it is set otherwise.
-    for at in range(position, position + size, _PROBE_STEP):
-        advise(fd, at, min(_PROBE_STEP, position + size - at), os.POSIX_FADV_WILLNEED)
+    for at in range(position, position + size, _ASK_STEP):
+        advise(fd, at, min(_ASK_STEP, position + size - at), os.POSIX_FADV_WILLNEED)

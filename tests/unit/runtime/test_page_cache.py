@@ -2,11 +2,18 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from ottla.runtime.page_cache import is_in_page_cache, read_cached, read_file, read_into_page_cache
+from ottla.runtime.page_cache import (
+    ask_for_pages,
+    is_in_page_cache,
+    read_cached,
+    read_file,
+    read_into_page_cache,
+)
 
 
 @pytest.fixture
@@ -64,3 +71,12 @@ def test_a_file_system_that_cannot_tell_is_read_as_usual(fd: int, content: bytes
 def test_a_file_that_ends_too_early_is_an_error(fd: int, content: bytes):
     with pytest.raises(OSError, match="ends before"):
         read_file(fd, len(content) - 5, 10)
+
+
+def test_what_was_asked_for_comes_without_anybody_reading_it(fd: int, content: bytes):
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    ask_for_pages(fd, 0, len(content) + 4096)
+    deadline = time.monotonic() + 10
+    while not is_in_page_cache(fd, 0, len(content)):
+        assert time.monotonic() < deadline
+    assert read_cached(fd, 0, len(content)) == content
