@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 
 from benchmarks.beside_kafka.aims import DD, SHARE_OF_DD, TIMES_ALONE
 from benchmarks.beside_kafka.brokers import Broker
@@ -37,8 +38,9 @@ def measure(session: Session) -> None:
         session.fill_page_cache()
         count = load.produce(TOPIC, size=SIZE, count=session.count(RECORDS))["records"]
         files = sorted(broker.log_directory.glob(f"{TOPIC}-*/*.log"))
+        disk = median(_read_by_itself(files) for _ in range(READS))
         for _ in range(READS):
-            _read_cold(session, broker, load, files, count)
+            _read_cold(session, broker, load, files, count, disk)
         alone = _tail(session, load, TAIL)
         with ThreadPoolExecutor(1) as beside:
             done = threading.Event()
@@ -77,9 +79,14 @@ def read_through(files: list[Path]) -> float:
     return size / 1e6 / (time.perf_counter() - begun)
 
 
-def _read_cold(session: Session, broker: Broker, load: LoadGenerator, files: list[Path], count: int) -> None:
+def _read_by_itself(files: list[Path]) -> float:
     drop_from_page_cache(files)
-    disk = read_through(files)
+    return read_through(files)
+
+
+def _read_cold(
+    session: Session, broker: Broker, load: LoadGenerator, files: list[Path], count: int, disk: float
+) -> None:
     drop_from_page_cache(files)
     used = session.measure_cpu(broker)
     done = load.consume(TOPIC, count=count)
