@@ -321,4 +321,7 @@ def begin_sessions(step: Step, group: ClassicGroup) -> int:
             extend_session(step, group, member)
     if len(group.members) > step.config.max_size and group.can_rebalance:
         prepare_rebalance(step, group, f"it is larger than group.max.size={step.config.max_size}")
+    elif group.members and group.leader_id is None and group.can_rebalance:
+        # It had just been made of a consumer group, and what a member that left had is nobody's.
+        prepare_rebalance(step, group, "it has no leader")
     return len(group.members)

@@ -9,6 +9,7 @@ are open.
 
 import logging
 from collections.abc import Collection
+from typing import Final
 from uuid import UUID
 
 from ottla.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -33,6 +34,11 @@ from ottla.protocol.coordinator_records.consumer_group import (
 )
 
 logger = logging.getLogger(__name__)
+
+MEMBER_OVERHEAD_BYTES: Final = 128
+TOPIC_BYTES_MAX: Final = 260
+PARTITION_BYTES: Final = 4
+"""What members, topics and partitions take in the record of a classic group besides what they are called."""
 
 
 def may_upgrade(group: ClassicGroup, config: GroupConfig) -> bool:
@@ -123,7 +129,22 @@ def may_downgrade_without(context: GroupContext, update: GroupUpdate, gone: Coll
         bool(left)
         and len(left) <= context.config.max_size
         and all(update.members[member_id].is_classic for member_id in left)
+        and _record_bytes(update, left) <= context.config.record_bytes_max
     )
+
+
+def _record_bytes(update: GroupUpdate, member_ids: Collection[str]) -> int:
+    """At most about how many bytes the record of a classic group of these members takes."""
+    total = 0
+    for member_id in member_ids:
+        metadata = update.members[member_id].metadata
+        classic = metadata.classic_member_metadata
+        assert classic is not None
+        target = update.target.get(member_id, {})
+        total += MEMBER_OVERHEAD_BYTES + len(member_id) + len(metadata.instance_id or "") + len(metadata.client_id)
+        total += max(len(each.metadata) for each in classic.supported_protocols)
+        total += sum(TOPIC_BYTES_MAX + PARTITION_BYTES * len(indexes) for indexes in target.values())
+    return total
 
 
 def downgrade(

@@ -6,22 +6,26 @@ from uuid import UUID
 
 import pytest
 
+from ottla.coordination.outcome import Outcome
 from ottla.groups.answers import ConsumerHeartbeatAnswer
 from ottla.groups.consumer import consumer_groups, group_update, regexes
 from ottla.groups.consumer.consumer_group import ConsumerGroup
 from ottla.groups.consumer_config import ConsumerGroupConfig, GroupTimes
 from ottla.groups.deleted_topics import DeletedTopics
+from ottla.groups.group import GroupType
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
-from ottla.groups.requests import ConsumerHeartbeat
+from ottla.groups.members import MemberProtocol
+from ottla.groups.requests import ConsumerHeartbeat, Join
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
 
 class Harness:
     """A shard whose outcomes are applied."""
 
-    def __init__(self, topics: Mapping[str, int], **settings: Any) -> None:
+    def __init__(self, topics: Mapping[str, int], record_bytes_max: int = 1_000_000, **settings: Any) -> None:
         images = {
             name: TopicImage(
                 name,
@@ -32,21 +36,28 @@ class Harness:
         }
         image = MetadataImage("", topics_by_name=images, topics_by_id={each.topic_id: each for each in images.values()})
         consumer = ConsumerGroupConfig(default_times=GroupTimes(assignment_interval_ms=0), **settings)
-        self.shard = GroupShard(GroupConfig(consumer=consumer), DeletedTopics(lambda name: None), lambda: image)
+        config = GroupConfig(consumer=consumer, record_bytes_max=record_bytes_max)
+        self.shard = GroupShard(config, DeletedTopics(lambda name: None), lambda: image)
         self.shard.handle_loaded(0)
 
     def join(self, member_id: str, *names: str, regex: str | None = None) -> ConsumerHeartbeatAnswer:
-        answers: list[ConsumerHeartbeatAnswer] = []
-        request = ConsumerHeartbeat(
-            "g", member_id, 0, rebalance_timeout_ms=1_000, topic_names=names, topic_regex=regex, owned=()
+        return self.beat(
+            ConsumerHeartbeat(
+                "g", member_id, 0, rebalance_timeout_ms=1_000, topic_names=names, topic_regex=regex, owned=()
+            )
         )
-        outcome = self.shard.handle_consumer_heartbeat(0, request, answers.append)
+
+    def beat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+        answers: list[ConsumerHeartbeatAnswer] = []
+        self.apply(self.shard.handle_consumer_heartbeat(0, request, answers.append))
+        [answer] = answers
+        return answer
+
+    def apply(self, outcome: Outcome) -> None:
         for record in outcome.records:
             self.shard.replay(record)
         for waiter, answer in outcome.answers:
             waiter(answer)
-        [answer] = answers
-        return answer
 
     @property
     def group(self) -> ConsumerGroup:
@@ -93,3 +104,27 @@ def test_what_would_not_fit_the_record_of_a_member_is_not_assigned(monkeypatch: 
     assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
     assert "6 partitions" in (refused.message or "")
     assert list(harness.shard.groups()) == []
+
+
+@pytest.mark.parametrize(("record_bytes_max", "kind"), [(150, GroupType.CONSUMER), (1_000, GroupType.CLASSIC)])
+def test_a_group_whose_record_would_be_too_large_does_not_become_a_classic_one(record_bytes_max: int, kind: GroupType):
+    harness = Harness({"t": 2}, record_bytes_max)
+    harness.join("a", "t")
+    subscription = b"\0\1" + ConsumerProtocolSubscription(topics=("t",)).encode(1)
+    request = Join(
+        group_id="g",
+        member_id="b",
+        new_member_id="",
+        instance_id=None,
+        client_id="c",
+        client_host="/h",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=(MemberProtocol("range", subscription),),
+    )
+    harness.apply(harness.shard.handle_join(0, request, lambda answer: None))
+    assert list(harness.group.members) == ["a", "b"]
+    harness.beat(ConsumerHeartbeat("g", "a", -1))
+    [group] = harness.shard.groups()
+    assert group.group_type is kind
