@@ -48,7 +48,7 @@ async def test_the_offsets_topic_is_made_once_compacted_and_with_as_many_replica
     assert topics.image.config(topic_resource(first.name)) == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": "104857600",
+        "segment.bytes": "1048576",
     }
 
 
