@@ -27,13 +27,15 @@ IMAGES = (
     image_of(topic_record("a", 1, 4), topic_record("c", 3, 4)),
 )
 NAMES = st.sampled_from(["a", "b", "c", "d", ""])
-SOME_NAMES = st.lists(NAMES, max_size=3).map(tuple)
+SOURCES = st.lists(st.sampled_from(["a", "a", "a", "b", "d"]), max_size=2).map(tuple)
+SINKS = st.lists(st.sampled_from(["r", "s", "a"]), max_size=2).map(tuple)
 NUMBERS = st.sampled_from([-(2**15), -1, 0, 1, 2, 4, 2**15 - 1])
-TOPICS = st.lists(st.builds(TopicInfo, NAMES, NUMBERS, NUMBERS), max_size=2).map(tuple)
-INDEXES = st.lists(st.sampled_from([-1, 0, 1, 7]), max_size=2).map(tuple)
+COUNTS = st.sampled_from([0, 0, 0, 0, 2, 4, -1])
+TOPICS = st.lists(st.builds(TopicInfo, st.sampled_from(["r", "s", "a"]), COUNTS, NUMBERS), max_size=2).map(tuple)
+INDEXES = st.lists(st.sampled_from([0, 0, 0, 1, 7, -1]), max_size=2).map(tuple)
 COPARTITIONS = st.lists(st.builds(CopartitionGroup, INDEXES, INDEXES, INDEXES), max_size=2).map(tuple)
 SUBTOPOLOGIES = st.builds(
-    Subtopology, st.sampled_from(["0", "1", ""]), SOME_NAMES, st.just(()), TOPICS, SOME_NAMES, TOPICS, COPARTITIONS
+    Subtopology, st.sampled_from(["0", "1", ""]), SOURCES, st.just(()), TOPICS, SINKS, TOPICS, COPARTITIONS
 )
 TOPOLOGIES = st.builds(Topology, NUMBERS, st.lists(SUBTOPOLOGIES, max_size=3).map(tuple))
 TASKS = st.lists(st.builds(TaskIds, st.sampled_from(["0", "1", "9"]), INDEXES), max_size=2).map(tuple)
@@ -55,10 +57,22 @@ REQUESTS = st.builds(
     client_tags=st.none() | st.lists(st.builds(KeyValue, NAMES, NAMES), max_size=2).map(tuple),
     shutdown_application=st.booleans(),
 )
-STEPS = st.tuples(REQUESTS, st.sampled_from(IMAGES))
+JOINS = st.builds(
+    StreamsGroupHeartbeatRequest,
+    group_id=st.just("app"),
+    member_id=st.sampled_from(["m", "n"]),
+    rebalance_timeout_ms=st.just(1_000),
+    topology=TOPOLOGIES,
+    active_tasks=st.just(()),
+    standby_tasks=st.just(()),
+    warmup_tasks=st.just(()),
+    process_id=st.sampled_from(["p", "q"]),
+    user_endpoint=st.none() | st.just(Endpoint("h", 1)),
+)
+STEPS = st.tuples(JOINS | REQUESTS, st.sampled_from(IMAGES))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=6))
 def test_any_heartbeats_have_one_answer_each_and_leave_what_can_be_loaded(steps: list[tuple[Any, Any]]):
     config = GroupConfig(streams=StreamsConfig(num_standby_replicas=1, initial_rebalance_delay_ms=0))
