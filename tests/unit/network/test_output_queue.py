@@ -162,3 +162,15 @@ def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
             assert queue.memory_bytes < 1_000
             received += right.recv(1 << 20)
     assert bytes(received) == b"header" + CONTENT[5 : 5 + 400 * KIB] + b"trailer"
+
+
+def test_what_somebody_else_has_sent_is_not_sent_again():
+    whole = b"one" + b"two two" + b"3"
+    for count in range(len(whole) + 1):
+        queue = OutputQueue(no_read_ahead, nobody_hears)
+        queue.push((b"one", b"two two", b"3"))
+        queue.sent(count)
+        assert (queue.sent_bytes, queue.memory_bytes) == (count, len(whole) - count)
+        sock = ChokingSocket(repeat(100))
+        queue.write_to(sock)  # type: ignore[arg-type]
+        assert bytes(sock.taken) == whole[count:]
