@@ -85,8 +85,10 @@ def read_directory_state(disk: Disk, path: str) -> DirectoryState:
     findings: list[Finding] = []
 
     def offsets(name: str) -> dict[TopicPartition, int] | None:
+        file = f"{path}/{name}"
         try:
-            return OffsetCheckpointFile(disk, f"{path}/{name}").read()
+            # Kafka makes its files empty and writes them later.
+            return OffsetCheckpointFile(disk, file).read() if disk.exists(file) and disk.size(file) else None
         except (InvalidInputError, OSError) as error:
             findings.append(Finding(name, _said(error)))
             return None

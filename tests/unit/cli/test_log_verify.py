@@ -363,3 +363,12 @@ async def test_a_log_that_nothing_was_written_to_is_sound(tmp_path: Path, capsys
     assert not list((tmp_path / "data" / "orders-0").glob("*.log"))
     (row,) = verified(tmp_path / "data", capsys)
     assert row["damage"] == []
+
+
+async def test_a_checkpoint_that_kafka_has_not_written_yet_is_not_damage(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint"):
+        (data / name).write_bytes(b"")
+    (row,) = verified(data, capsys)
+    assert not row["damaged"]
