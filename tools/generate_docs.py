@@ -127,6 +127,8 @@ COMPATIBILITY_TAIL = """
 - **Records that are refused** are named in `record_errors` up to 1,000 a batch; Kafka names all.
 - **`compression.lz4.level`** is stored and changes nothing; a level of zstd above 9 counts for batches of
   up to 4 MiB of records, and 9 is taken for larger ones.
+- **A member of a streams group that has other tasks than it was told** is told them again; Kafka tells them when they
+  change. A topology that says the same in another order is the same one, and a group has at most 10,000 tasks.
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
 """
 
