@@ -9,12 +9,14 @@ repeated request from one that was meant for the next transaction:
     e                 complete at e    an abort of a transaction that has no partitions yet
     e                 complete at e+2  of a producer that was fenced off meanwhile
 
+Fencing off at 32,766 leads to 32,767 too, but never to a next producer id: its own EndTxn there always has one.
+
 Before V2 the epoch stays, and a request that was delayed into the next transaction cannot be told from one of it.
 """
 
 from ottla.model.error_code import ErrorCode
 from ottla.transactions.requests import EndTransaction
-from ottla.transactions.transaction import EPOCH_BUMP_VERSION, EPOCH_MAX, Transaction
+from ottla.transactions.transaction import EPOCH_BUMP_VERSION, EPOCH_MAX, NO_PRODUCER_ID, Transaction
 from ottla.transactions.transaction_state import PREPARED, TransactionState
 
 _S = TransactionState
@@ -32,7 +34,8 @@ def check_end(transaction: Transaction, request: EndTransaction) -> ErrorCode | 
     )
     if transaction.producer_id != producer_id and not overflowed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    is_repeated = overflowed or transaction.producer_epoch == epoch + 1
+    fenced = transaction.producer_epoch == EPOCH_MAX and transaction.next_producer_id == NO_PRODUCER_ID
+    is_repeated = overflowed or (transaction.producer_epoch == epoch + 1 and not fenced)
     if transaction.state in PREPARED:
         if not is_repeated:
             return ErrorCode.PRODUCER_FENCED

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.transactions import record_format, transaction_config
@@ -19,7 +20,7 @@ from ottla.transactions.messages import WriteMarkers
 from ottla.transactions.records import TransactionRecord
 from ottla.transactions.requests import AddPartitions, EndTransaction, InitProducer
 from ottla.transactions.timers import ExpiryTimer, LoadedTimer, MarkerTimer, TimedOutTimer
-from ottla.transactions.transaction import EPOCH_BUMP_VERSION, NO_EPOCH, NO_PRODUCER_ID, Transaction
+from ottla.transactions.transaction import EPOCH_BUMP_VERSION, EPOCH_MAX, NO_EPOCH, NO_PRODUCER_ID, Transaction
 from ottla.transactions.transaction_config import TransactionConfig
 from ottla.transactions.transaction_state import IDLE, PREPARED, TransactionState
 
@@ -178,7 +179,7 @@ class TransactionShard:
         before = self._transactions.get(transactional_id)
         if before is None and len(self._transactions) >= transaction_config.IDS_PER_SHARD_MAX:
             outcome.answer(waiter, InitAnswer(ErrorCode.POLICY_VIOLATION))
-        elif before is not None and expected is not None and not _may_follow(before, expected.producer_id):
+        elif before is not None and expected is not None and not _may_follow(before, expected):
             outcome.answer(waiter, InitAnswer(ErrorCode.PRODUCER_FENCED))
         elif before is not None and before.state in PREPARED:
             outcome.answer(waiter, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -298,7 +299,8 @@ class TransactionShard:
         """Answer a request to add partitions; returns the transaction as it is then."""
         if transaction is None or transaction.producer_id != request.producer.producer_id:
             outcome.answer(waiter, AddAnswer(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        elif transaction.producer_epoch != request.producer.producer_epoch:
+        elif transaction.producer_epoch != request.producer.producer_epoch or transaction.producer_epoch == EPOCH_MAX:
+            # At the last epoch no marker could be above the records: a partition would never take it.
             outcome.answer(waiter, AddAnswer(ErrorCode.PRODUCER_FENCED))
         elif transaction.state in PREPARED:
             outcome.answer(waiter, AddAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -428,6 +430,13 @@ class TransactionShard:
             outcome.set_timer(ExpiryTimer(), SLICE_INTERVAL_MS)
 
 
-def _may_follow(transaction: Transaction, producer_id: int) -> bool:
-    """Whether a producer that had this id may go on as the producer of the transactional id."""
-    return producer_id in (transaction.producer_id, transaction.previous_producer_id)
+def _may_follow(transaction: Transaction, expected: ProducerIdentity) -> bool:
+    """Whether who was this producer may go on as that of the transactional id, as far as its id says.
+
+    Of the id before it is only who had the last epoch, and asks again: an earlier one may have the number that the
+    epoch of the new id has by now.
+    """
+    producer_id, epoch = expected
+    if producer_id == transaction.producer_id:
+        return True
+    return producer_id == transaction.previous_producer_id and epoch >= EPOCH_MAX - 1
