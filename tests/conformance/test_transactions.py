@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -373,3 +376,32 @@ def test_transactions_are_finished_after_a_kill(tmp_path_factory: pytest.TempPat
         assert read_committed(broker, topic) == [b"after", b"before"]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         assert topic in admin.list_topics(timeout=PATIENCE_S).topics
+
+
+@pytest.mark.proves(client="confluent-kafka", feature="a copy in transactions under kill -9 of broker and copier")
+def test_a_copy_is_exact_however_often_broker_and_copier_are_killed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    }
+    with BrokerProcess(tmp_path_factory.mktemp("chain") / "data", settings) as broker:
+        source, target = new_topic(broker, PARTITIONS), new_topic(broker, PARTITIONS)
+        values = fill(broker, source, 300)
+        command = [sys.executable, "-m", "tests.conformance.copier", broker.bootstrap, source, target]
+        copied: list[bytes] = []
+        for round_number in range(30):
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL) as copier:
+                before = len(copied)
+                deadline = time.monotonic() + 8
+                while len(copied) < before + 60 and copier.poll() is None and time.monotonic() < deadline:
+                    copied = read_committed(broker, target)
+                if round_number % 2:
+                    broker.kill()
+                copier.kill()
+            if round_number % 2:
+                broker.start()
+            copied = read_committed(broker, target)
+            if len(copied) >= len(values):
+                break
+        assert copied == sorted(values)
