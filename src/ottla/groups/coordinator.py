@@ -87,6 +87,8 @@ class GroupCoordinator:
 
     __slots__ = (
         "_deleted_topics",
+        "_ended_now",
+        "_environment",
         "_image",
         "_offsets_topic_id",
         "_partitions",
@@ -106,6 +108,9 @@ class GroupCoordinator:
         self._image = MetadataImage("")
         self._deleted_topics: dict[int, DeletedTopics] = {}
         self._partitions: dict[int, Partition] = {}
+        self._environment = environment
+        self._ended_now: set[tuple[int, int]] = set()
+        """The partitions and producers of the markers of this turn: they are not in the log yet."""
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             lambda index: GroupShard(config, self._deleted_topics[index], lambda: self._image),
             replace(environment, limits=limits),
@@ -227,6 +232,11 @@ class GroupCoordinator:
         group_id = request.committer.group_id
         if self._refuse_group_id(group_id, waiter, CommitAnswer, may_be_empty=True):
             return
+        producer = request.producer
+        if producer is not None and (self.partition_of(group_id), producer.producer_id) in self._ended_now:
+            # The log would refuse it behind the marker, and with it all that the shard writes in this turn.
+            waiter(CommitAnswer(ErrorCode.INVALID_TXN_STATE))
+            return
         self._submit(group_id, GroupShard.handle_commit, request, waiter, CommitAnswer)
 
     def fetch_offsets(self, request: FetchOffsets, waiter: Waiter) -> None:
@@ -255,6 +265,9 @@ class GroupCoordinator:
             error = self._partitions[partition_index].check_marker(marker)
             if error is not ErrorCode.NONE:
                 return Outcome(answers=[(waiter, Answer(error))])
+            if not self._ended_now:
+                self._environment.defer(self._ended_now.clear)
+            self._ended_now.add((partition_index, marker.producer_id))
             return shard.handle_transaction_end(now_ms, marker, waiter)
 
         def answered(answer: Answer) -> None:

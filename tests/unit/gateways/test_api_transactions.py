@@ -19,6 +19,7 @@ from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TR
 from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
 from ottla.model.error_code import ErrorCode
 from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.transaction_marker import TransactionMarker
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -156,6 +157,23 @@ async def test_a_producer_that_another_followed_is_told_so(door: TransactionDoor
     )
     answer = await door.ask(INIT_PRODUCER_ID, request, version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+
+
+async def test_an_offset_that_comes_in_the_turn_of_the_marker_is_refused_by_itself(door: TransactionDoor):
+    producer = await init(door)
+    assert await commit_offset(door, producer, 5) == ErrorCode.NONE
+    marker = TransactionMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch + 1,
+        committed=True,
+        coordinator_epoch=0,
+        transaction_version=2,
+    )
+    written: list[ErrorCode] = []
+    door.coordinator.end_transaction(0, marker, written.append)
+    assert await commit_offset(door, producer, 8) == ErrorCode.INVALID_TXN_STATE
+    assert await committed(door, require_stable=True) == (5, 0)
+    assert written == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("version", range(4))
