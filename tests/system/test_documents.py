@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.broker_process import READY, BrokerProcess
 from tests.system.document import ROOT, block_with, blocks
@@ -95,8 +96,13 @@ def test_the_make_targets_the_readme_names_exist() -> None:
     assert {name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
 
 
-def test_the_commands_of_the_cli_document(shell: Callable[[str], str]) -> None:
+def test_the_commands_of_the_cli_document(shell: Callable[[str], str], broker: BrokerProcess) -> None:
     shell("ottla topic create events copy orders --partitions 2")
+    paying = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "payments"})
+    paying.init_transactions(60)
+    paying.begin_transaction()
+    paying.produce("orders", "paid")
+    paying.flush(60)
     line = block_with("docs/cli.md", '"key": "k"', "json").strip().replace('"partition": 3', '"partition": 1')
     shell(f"""echo '{line}' | ottla produce events --json""")
     shell("seq 20 | ottla produce events")
@@ -114,9 +120,11 @@ EXAMPLE = re.compile(r"`(ottla [^`]+)`")
 @pytest.mark.parametrize("document", ["README.md", "docs/cli.md", "docs/tour.md", "docs/spark.md"])
 def test_every_command_a_document_mentions_exists(document: str, shell: Callable[[str], str]) -> None:
     text = (ROOT / document).read_text()
-    for command in {" ".join(re.findall(r"^ottla(?: [a-z]+)+", text)[0:1]) for text in EXAMPLE.findall(text)} - {""}:
+    for command in {
+        " ".join(re.findall(r"^ottla(?: [a-z]+(?:-[a-z]+)*)+", text)[0:1]) for text in EXAMPLE.findall(text)
+    } - {""}:
         words = command.split()
-        groups = dict.fromkeys(("topic", "group", "config", "quota", "feature", "perf", "log"), 2)
+        groups = dict.fromkeys(("topic", "group", "config", "quota", "feature", "perf", "log", "transaction"), 2)
         known = {"serve": 1, "produce": 1, "consume": 1, "cluster": 1, **groups}
         assert words[1] in known, f"{document} names {command!r}"
         shell(f"{' '.join(words[: 1 + known[words[1]]])} --help")
