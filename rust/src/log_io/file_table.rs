@@ -111,15 +111,13 @@ impl FileTable {
         };
         let with_zeros = [buffers, &[zeros]].concat();
         let written = match system::write_all(fd.as_fd(), position, &with_zeros) {
-            Ok(calls) => Ok((calls, zeros.len() as u64)),
             // There may be room for the bytes themselves.
-            Err(_) if !zeros.is_empty() => {
-                system::write_all(fd.as_fd(), position, buffers).map(|calls| (calls, 0))
-            }
-            Err(errno) => Err(errno),
+            Err(_) if !zeros.is_empty() => system::write_all(fd.as_fd(), position, buffers),
+            written => written,
         };
-        let (calls, zeros) = written.map_err(|errno| failed("write", &file.path, errno))?;
-        file.zeros.written(position, size, zeros);
+        let calls = written.map_err(|errno| failed("write", &file.path, errno))?;
+        // Some of the zeros may be there although not all were taken: they are cut off as if all were.
+        file.zeros.written(position, size, zeros.len() as u64);
         file.unwritten_back += size;
         file.write_back_from = file.write_back_from.min(position);
         Ok(calls)
