@@ -263,6 +263,9 @@ class GroupCoordinator:
 
         def step(shard: GroupShard, now_ms: int, waiter: Waiter) -> Outcome:
             error = self._partitions[partition_index].check_marker(marker)
+            if (partition_index, marker.producer_id) in self._ended_now:
+                # Only behind the marker of this turn is known what becomes of another.
+                error = ErrorCode.NOT_COORDINATOR
             if error is not ErrorCode.NONE:
                 return Outcome(answers=[(waiter, Answer(error))])
             if not self._ended_now:

@@ -176,6 +176,17 @@ async def test_an_offset_that_comes_in_the_turn_of_the_marker_is_refused_by_itse
     assert written == [ErrorCode.NONE]
 
 
+async def test_a_marker_that_comes_in_the_turn_of_another_of_the_producer_is_to_come_again(door: TransactionDoor):
+    written: list[ErrorCode] = []
+    for epoch in (5, 3):
+        marker = TransactionMarker(
+            producer_id=7, producer_epoch=epoch, committed=True, coordinator_epoch=0, transaction_version=2
+        )
+        door.coordinator.end_transaction(0, marker, written.append)
+    assert await committed(door, require_stable=True) == (-1, 0)
+    assert sorted(written) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 @pytest.mark.parametrize("version", range(4))
 async def test_partitions_are_added_in_every_version_of_clients(door: TransactionDoor, version: int):
     producer = await init(door)
