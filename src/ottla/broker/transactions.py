@@ -11,7 +11,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import Principal
 from ottla.model.producer_identity import ProducerIdentity
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, is_internal_topic
 from ottla.model.topic_partition import TopicPartition
 from ottla.transactions.answers import (
     AddAnswer,
@@ -165,6 +165,9 @@ class TransactionService:
         ]
 
     def _check_partition(self, principal: Principal, partition: TopicPartition) -> ErrorCode:
+        if is_internal_topic(partition.topic):
+            # Their coordinators alone write there, and so have them take part.
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not self._authorizer.allows(principal, Operation.WRITE, ResourceType.TOPIC, partition.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         topic = self._current_image().topic(partition.topic)

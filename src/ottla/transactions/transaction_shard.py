@@ -134,6 +134,12 @@ class TransactionShard:
         else:
             self._ongoing.pop(transactional_id, None)
 
+    def replay_transactional(self, record: TransactionRecord, producer_id: int) -> None:
+        """What coordinators say of transactions is never part of one: pass over what came into the log all the same."""
+
+    def replay_transaction_end(self, producer_id: int, *, committed: bool) -> None:
+        """A marker, which whoever may write markers has put here: nothing ends with it."""
+
     # The life of the shard
 
     def handle_loaded(self, now_ms: int) -> Outcome:

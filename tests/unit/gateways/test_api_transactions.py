@@ -19,6 +19,7 @@ from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TR
 from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
 from ottla.model.error_code import ErrorCode
 from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -194,6 +195,12 @@ async def test_partitions_are_added_in_every_version_of_clients(door: Transactio
     stranger = ProducerIdentity(producer.producer_id, 7)
     fenced = INVALID_EPOCH if version < 2 else FENCED
     assert await add(door, stranger, version, flights=(0,)) == [fenced]
+
+
+@pytest.mark.parametrize("topic", [TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC])
+async def test_a_client_has_no_topic_of_coordinators_take_part(door: TransactionDoor, topic: str):
+    producer = await init(door)
+    assert await add(door, producer, 3, **{topic: (0,)}) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 async def test_where_one_partition_is_not_there_none_is_added(door: TransactionDoor):

@@ -165,6 +165,17 @@ async def test_what_was_decided_is_finished_after_a_load_and_what_was_open_stays
     assert identity(harness.end(producer, commit=False)) == (100, 1)
 
 
+async def test_a_marker_in_the_log_of_the_coordinator_keeps_it_from_nothing(harness: Harness):
+    producer = identity(await harness.init())
+    harness.add(producer, ORDERS[0])
+    marker = TransactionMarker(
+        producer_id=100, producer_epoch=5, committed=True, coordinator_epoch=0, transaction_version=2
+    )
+    harness.partition.append_marker(marker, lambda ack: None)
+    await harness.restart()
+    assert await harness.state() == "Ongoing"
+
+
 async def test_many_decided_transactions_are_finished_in_slices(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transaction_shard, "SLICE_ITEMS_MAX", 3)
     for number in range(7):
