@@ -109,6 +109,9 @@ class LogRecovery:
         """
         point = segments[0].base_offset if recovery_point is None else recovery_point
         first = max((i for i, segment in enumerate(segments) if segment.base_offset <= point), default=0)
+        if first and segments[first].base_offset == point:
+            # It was closed when nothing of the next was on disk: zeros ahead of its end may not have been cut off.
+            self._recover_segment(segments[first - 1], point, may_cut=False, is_newest=False)
         for index in range(first, len(segments)):
             segment = segments[index]
             is_last = index + 1 == len(segments)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.model.errors import ApiError
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import (
@@ -16,6 +17,7 @@ from tests.unit.storage.data_directory import (
     files_of,
     opened,
 )
+from tests.unit.storage.test_log_io import file_size_limit
 
 SMALL = 500
 
@@ -112,6 +114,41 @@ async def test_one_that_was_not_cut_in_time_is_no_reason_to_cut_what_follows(tmp
         assert directory.report.cuts == ()
         log = await directory.log()
         assert (log.log_end_offset, sizes(log)[0]) == (200, size)
+
+
+async def test_a_disk_that_was_full_for_the_next_segment_leaves_none_in_the_one_before(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=200_000)
+    async with opened(tmp_path / "data") as directory:
+        log = await directory.log(config)
+        await write(directory, log)
+        size = log.size
+        assert sizes(log)[0] > size
+        with file_size_limit(1000):
+            directory.append(log, batch(value=b"v" * 100_000))
+            with pytest.raises(ApiError):
+                await log.flush()
+        await directory.manager.resume()
+        assert sizes(log)[0] == size
+        await directory.append_all(log, [batch(value=b"v" * 100_000)])
+        assert [segment.size for segment in log.segments][:-1] == [size]
+        assert len(batches_in(bytes_of(log.read(0, 1 << 30, max_offset=201)))) == 201
+
+
+async def test_a_kill_between_two_segments_that_were_on_disk_leaves_none_in_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    async with opened(path) as directory:
+        log = await directory.log(LogConfig(segment_bytes=100_000))
+        await write(directory, log)
+        first, second = list(log.segments)[:2]
+        killed = copy_as_after_a_kill(path)
+    with (killed / "orders-0" / Path(first.log_path).name).open("ab") as file:
+        file.write(bytes(10_000))
+    (killed / "recovery-point-offset-checkpoint").write_text(f"0\n1\norders 0 {second.base_offset}\n")
+    async with opened(killed) as directory:
+        assert directory.report.cuts == ()
+        log = await directory.log()
+        assert sizes(log)[0] == first.size
+        assert len(batches_in(bytes_of(log.read(0, 1 << 30, max_offset=200)))) == 200
 
 
 @pytest.mark.parametrize("config", [LogConfig(flush_before_ack=False), LogConfig(preallocate=True)])
