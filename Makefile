@@ -22,7 +22,7 @@ test: $(STAMP)/dev ## Run the tests
 	@$(BIN)/python -m pytest -m "not peer and not long"
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute
-	@$(BIN)/python -m pytest tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"
+	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
 	@$(BIN)/python -m pytest tests/conformance

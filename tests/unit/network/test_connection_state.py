@@ -8,7 +8,7 @@ from ottla.network.connection_state import ENDING, TRANSITIONS, Event, State, ne
 LIVING = [state for state in State if state is not State.CLOSED]
 
 
-@pytest.mark.parametrize("state", LIVING)
+@pytest.mark.parametrize("state", sorted(LIVING, key=str))
 def test_whatever_it_does_a_connection_can_be_drained_and_closed(state: State):
     assert next_state(state, Event.DRAIN) is State.DRAINING
     assert next_state(state, Event.CLOSE) is State.CLOSED
@@ -20,7 +20,7 @@ def test_nothing_happens_to_a_closed_connection(event: Event):
         next_state(State.CLOSED, event)
 
 
-@pytest.mark.parametrize("state", ENDING)
+@pytest.mark.parametrize("state", sorted(ENDING, key=str))
 def test_a_connection_that_is_ending_is_never_read_again(state: State):
     reached, waiting = {state}, [state]
     while waiting:
