@@ -17,8 +17,9 @@ from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _NO_HANDLE: Final = 0
 
-ZEROS_AHEAD_MAX: Final = 256 << 10
-"""What is filled with zeros ahead of the end of a log whose small appends are synced one group after the other."""
+ZEROS_AHEAD_MAX: Final = 0
+"""What is filled with zeros ahead of the end of a log whose small appends are synced one group after the other. None:
+Kafka's tools end with an error at the zeros of a log that is being written, and through a broker little is won."""
 
 
 class SegmentAppender:

@@ -65,9 +65,16 @@ def test_what_the_verifiable_producer_was_promised_the_verifiable_consumer_reads
 
 @pytest.mark.proves(client="Kafka's tools", feature="client compatibility test")
 def test_kafkas_own_compatibility_test(kafka: KafkaTools, name: str) -> None:
-    is_there = ("offsets-for-times", "cluster-id", "create-topics", "describe-configs", "idempotent-producer")
+    is_there = (
+        "offsets-for-times",
+        "cluster-id",
+        "create-topics",
+        "describe-configs",
+        "idempotent-producer",
+        "describe-acls",
+    )
     how = [word for feature in is_there for word in (f"--{feature}-supported", "true")]
-    how += ["--describe-acls-supported", "false", "--expect-record-too-large-exception", "false"]
+    how += ["--expect-record-too-large-exception", "false"]
     said = kafka.tool("ClientCompatibilityTest", "--topic", name, "--num-cluster-nodes", 1, *how)
     assert (said.code, said.lines) == (0, ["SUCCESS."])
 
@@ -77,7 +84,7 @@ def test_what_the_broker_says_of_itself(kafka: KafkaTools, name: str) -> None:
     served = kafka.tool("BrokerApiVersionsCommand").ok().out
     assert "(id: 1 rack: null isFenced: false)" in served
     assert "Produce(0): 0 to 13 [usable: 13]" in served
-    assert "EndTxn(26): UNSUPPORTED" in served
+    assert "ShareFetch(78): UNSUPPORTED" in served
     about = (f"{PACKAGE}.ClusterTool", "--bootstrap-server", kafka.bootstrap)
     (cluster,) = kafka.jvm.run(about[0], "cluster-id", *about[1:]).ok().lines
     assert re.fullmatch(r"Cluster ID: [\w-]{22}", cluster)

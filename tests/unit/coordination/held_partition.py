@@ -84,8 +84,10 @@ class HeldPartition(Partition):
     def commit(self) -> None:
         """Everything appended so far is committed."""
         self._io.go()
+        thread = select.poll()
+        thread.register(self._io.fileno(), select.POLLIN)
         while self.unacknowledged_count:
-            assert select.select([self._io.fileno()], [], [], PATIENCE_S)[0], "the thread has stopped"
+            assert thread.poll(PATIENCE_S * 1000), "the thread has stopped"
             self._logs.cork.poll()
 
     async def lose(self) -> None:

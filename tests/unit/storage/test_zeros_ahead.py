@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.model.errors import ApiError
+from ottla.storage import segment_appender
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import (
@@ -20,6 +21,11 @@ from tests.unit.storage.data_directory import (
 from tests.unit.storage.test_log_io import file_size_limit
 
 SMALL = 500
+
+
+@pytest.fixture(autouse=True)
+def _are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_appender, "ZEROS_AHEAD_MAX", 256 << 10)
 
 
 async def write(directory: OpenDirectory, log: Log, count: int = 200) -> None:
