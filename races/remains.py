@@ -57,11 +57,13 @@ def look(broker: BrokerProcess) -> Remains:
             target.endswith("(deleted)") or _is_ours(Path(target).parent.name)
         ):
             open_files.append(target)
+    # What this process still holds a library did not close: of such a connection the broker cannot know better.
     held_here = {end.laddr.port for end in psutil.Process().net_connections("tcp") if end.laddr}
     sockets = [
-        f"{end.status} with {end.raddr}, {'held' if end.raddr and end.raddr.port in held_here else 'let go of'} there"
+        f"{end.status} with {end.raddr}, let go of there"
         for end in psutil.Process(pid).net_connections("tcp")
         if end.laddr and end.laddr.port == broker.port and end.status != psutil.CONN_LISTEN
+        if not (end.raddr and end.raddr.port in held_here)
     ]
     return Remains(sorted(directories), sorted(open_files), sockets, [pss_mib(broker)])
 
