@@ -148,9 +148,11 @@ class Reactor:
         self._is_turning = True
         try:
             cork.cork()
-            for connection, begin, end in received:
-                connection.on_received(buffer, begin, end, now_ms)
-            cork.uncork()
+            try:
+                for connection, begin, end in received:
+                    connection.on_received(buffer, begin, end, now_ms)
+            finally:
+                cork.uncork()  # whatever happened: what is gathered would never go
         except Exception:
             logger.exception("what was received together could not be handled to its end")
         finally:
