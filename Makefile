@@ -10,7 +10,7 @@ RACES_SECONDS ?= 60
 RACES_SEED ?= 1
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test test-fast conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
+.PHONY: setup run test test-fast explore conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -23,6 +23,9 @@ test: $(STAMP)/dev ## Run the tests
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute
 	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"
+
+explore: $(STAMP)/test ## Try the properties of single parts with examples that nobody has tried yet
+	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla --hypothesis-profile explore -m "not peer"
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
 	@$(BIN)/python -m pytest tests/conformance

@@ -8,8 +8,10 @@ from hypothesis import settings
 
 from tests.broker_process import BrokerProcess
 
-# How long an example takes says what else the machine does.
-settings.register_profile("ottla", deadline=None)
+# How long an example takes says what else the machine does. Examples are the same in each run, so that a test which
+# fails says something about the change; `make explore` looks for new ones.
+settings.register_profile("ottla", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile("ottla")
 
 
