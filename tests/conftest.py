@@ -1,5 +1,6 @@
 """Fixtures every suite may use."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tests.broker_process import BrokerProcess
 settings.register_profile("ottla", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile("ottla")
+
+# A shell has what it runs in the background ignore it, and the programs that the tests start and interrupt would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
