@@ -97,13 +97,17 @@ class Partition:
         tasks: Tasks,
         opener: BatchOpener,
         flush_before_ack: bool,
+        high_watermark: int | None = None,
     ) -> None:
+        """`high_watermark` is what is known to be committed; None for a partition that is nowhere else: all of it."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.index = topic_partition.partition
         self.log = log
-        self.high_watermark = log.log_end_offset
-        self.last_stable_offset = log.log_end_offset
+        if high_watermark is None:
+            high_watermark = log.log_end_offset
+        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        self.last_stable_offset = self.high_watermark
         """The offset below which every transaction is decided; readers of committed records stop here."""
         self.replica_count = 1
         self.isr_size = 1

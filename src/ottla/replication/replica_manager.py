@@ -1,9 +1,10 @@
 """The partitions this broker holds, by name and by topic id."""
 
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
@@ -13,19 +14,26 @@ PartitionKey: TypeAlias = tuple[str | bytes, int]
 """The name of a topic or the 16 bytes of its id, and the index of a partition."""
 
 
+_NOTHING: Final = MetadataImage("")
+
+
 class ReplicaManager:
     """Finds partitions; a partition is added when its log exists and removed before its log goes.
 
-    Belongs to the event loop.
+    Who asks for one that the metadata has and this broker has not is sent to look for its leader. Belongs to the event
+    loop.
     """
 
-    __slots__ = ("_by_name", "_topic_names", "by_key")
+    __slots__ = ("_by_name", "_current_image", "_partition_counts", "by_key")
 
-    def __init__(self) -> None:
+    def __init__(self, current_image: Callable[[], MetadataImage] = lambda: _NOTHING) -> None:
+        """`current_image` says which partitions the cluster has; without it all there are are here."""
+        self._current_image = current_image
         self._by_name: dict[tuple[str, int], Partition] = {}
         self.by_key: dict[PartitionKey, Partition] = {}
         """Each partition under both of its keys, to be looked at only."""
-        self._topic_names: dict[UUID, str] = {}
+        self._partition_counts: dict[UUID, int] = {}
+        """How many partitions of each topic are here."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -38,7 +46,7 @@ class ReplicaManager:
         topic, index = partition.topic_partition
         self._by_name[topic, index] = partition
         self.by_key[topic, index] = self.by_key[partition.topic_id.bytes, index] = partition
-        self._topic_names[partition.topic_id] = topic
+        self._partition_counts[partition.topic_id] = self._partition_counts.get(partition.topic_id, 0) + 1
 
     def remove(self, topic_partitions: Iterable[TopicPartition]) -> list[Partition]:
         """Stop serving partitions; whoever waits on them is answered. Unknown ones are passed over."""
@@ -49,7 +57,9 @@ class ReplicaManager:
                 continue
             self.by_key.pop((topic, index), None)
             self.by_key.pop((partition.topic_id.bytes, index), None)
-            self._topic_names.pop(partition.topic_id, None)
+            self._partition_counts[partition.topic_id] -= 1
+            if not self._partition_counts[partition.topic_id]:
+                del self._partition_counts[partition.topic_id]
             partition.stop()
             removed.append(partition)
         return removed
@@ -59,23 +69,26 @@ class ReplicaManager:
         return self._by_name.get((topic, index))
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition; raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition; raises ApiError NOT_LEADER_OR_FOLLOWER (it is elsewhere), UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self._by_name.get((topic, index))
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no partition {topic}-{index}")
+            raise self._missing(topic, index, self._current_image().partition(topic, index) is not None)
         return partition
 
     def get_by_id(self, topic_id: UUID, index: int) -> Partition:
-        """The partition of a topic id; raises ApiError UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition of a topic id; raises ApiError UNKNOWN_TOPIC_ID, or as `get` does."""
         partition = self.by_key.get((topic_id.bytes, index))
         if partition is not None:
             return partition
-        if topic_id in self._topic_names:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._topic_names[topic_id]} has no partition {index}"
-            )
+        topic = self._current_image().topic_by_id(topic_id)
+        if topic is not None:
+            raise self._missing(topic.name, index, 0 <= index < len(topic.partitions))
+        if topic_id in self._partition_counts:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic_id} has no partition {index}")
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
 
-    def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic by its id, or None."""
-        return self._topic_names.get(topic_id)
+    @staticmethod
+    def _missing(topic: str, index: int, is_elsewhere: bool) -> ApiError:
+        if is_elsewhere:
+            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker holds no replica of {topic}-{index}")
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no partition {topic}-{index}")

@@ -1,7 +1,11 @@
 """Keeps the partitions of this broker in step with the metadata: what it is assigned exists, what it is not goes.
 
-new image --> logs made or found --> Partition in the ReplicaManager --> coordinators are told
-dropped   --> Partition stopped  --> coordinators are told           --> log renamed, removed later
+assigned here --> log made or found         --> Partition in the ReplicaManager --> leads or follows
+leads no more --> its coordinator is let go --> Partition follows
+leads         --> Partition leads           --> its coordinator is loaded
+dropped       --> its coordinator is let go --> Partition stopped               --> log renamed, removed later
+
+Dropped is what was deleted, and what was moved to other brokers.
 """
 
 import asyncio
@@ -63,6 +67,8 @@ class PartitionKeeper:
             CONSUMER_OFFSETS_TOPIC: groups,
             TRANSACTION_STATE_TOPIC: transactions,
         }
+        self._coordinated: dict[TopicPartition, int] = {}
+        """The partitions of coordinators' topics that this broker leads, and the leader epoch they were loaded in."""
         self._fetch_purgatory = fetch_purgatory
         self._clock = clock
         self._tasks = tasks
@@ -72,8 +78,9 @@ class PartitionKeeper:
         self._strays: set[TopicPartition] = set()
         """What was left alone because the metadata may not be the one it belongs to."""
         self._lock = asyncio.Lock()
-        """Whoever makes or drops partitions holds it."""
+        """Whoever makes or drops partitions, or changes their roles, holds it: image after image."""
         self._is_closed = False
+        logs.high_watermark_of = self._high_watermark_of
 
     async def load(self, image: MetadataImage, *, is_known: bool = True) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
@@ -132,11 +139,11 @@ class PartitionKeeper:
                 logger.exception("the coordinators of %s could not act on a change of the metadata", name)
         for topic in deleted:
             try:
-                await self._drop(topic)
+                await self._drop(topic, _partitions_of(topic))
             except Exception:
                 logger.exception("the logs of %s, which is deleted, could not all be removed", topic.name)
         for topic in (*delta.created_topics, *delta.changed_topics):
-            await self._serve_or_say(topic, image)
+            await self._serve_or_say(topic, image, delta.base.topic_by_id(topic.topic_id))
         async for topics in in_turns(self._configs.topics_with_changed_settings(image, delta)):
             for topic in topics:
                 try:
@@ -177,27 +184,43 @@ class PartitionKeeper:
                 found.log.config = config.log
                 found.min_insync_replicas = config.min_insync_replicas
 
-    async def _serve_or_say(self, topic: TopicImage, image: MetadataImage) -> None:
+    async def _serve_or_say(self, topic: TopicImage, image: MetadataImage, before: TopicImage | None = None) -> None:
         """The topic is decided, whether or not this broker has room for it now."""
         try:
-            await self._serve(topic, image)
+            await self._serve(topic, image, before)
         except ApiError as error:
             self._throttled.warning("topic %s is not served: %s", topic.name, error.message)
         except Exception:
             logger.exception("topic %s could not be served", topic.name)
 
-    async def _serve(self, topic: TopicImage, image: MetadataImage) -> None:
+    async def _serve(self, topic: TopicImage, image: MetadataImage, before: TopicImage | None = None) -> None:
+        """Have what is assigned to this broker here and in its role, and what was moved away no more.
+
+        What is as it was `before` is left alone.
+        """
+        here: dict[TopicPartition, PartitionImage] = {}
+        moved: list[TopicPartition] = []
+        for partition in _changed_partitions(topic, before):
+            name = TopicPartition(topic.name, partition.index)
+            if self._node_id in partition.replicas:
+                here[name] = partition
+            elif self._replicas.find(*name) is not None and self._belongs_to(name, topic):
+                moved.append(name)
+        if moved:
+            logger.info("dropping %s, which other brokers hold now", ", ".join(map(str, moved)))
+            await self._drop(topic, moved)
         config = self._log_configs.of(topic.name, image)
-        missing = {
-            TopicPartition(topic.name, partition.index): partition
-            for partition in topic.partitions
-            if self._node_id in partition.replicas and not self._replicas.find(topic.name, partition.index)
-        }
+        missing = [name for name in here if not self._replicas.find(*name)]
         for name in missing:
             await self._examine(topic, name, config.log)
-        logs = await self._logs.create_logs(list(missing), topic.topic_id, config.log)
-        for (name, partition), log in zip(missing.items(), logs, strict=True):
-            self._add(topic, name, partition, log).min_insync_replicas = config.min_insync_replicas
+        logs = await self._logs.create_logs(missing, topic.topic_id, config.log)
+        for name, log in zip(missing, logs, strict=True):
+            self._add(topic, name, here[name], log).min_insync_replicas = config.min_insync_replicas
+        for name, partition in here.items():
+            try:
+                self._give_role(self._replicas.get(*name), partition)
+            except Exception:
+                logger.exception("%s could not take the role the metadata gives it", name)
 
     async def _examine(self, topic: TopicImage, name: TopicPartition, config: LogConfig) -> None:
         """Say what is strange about a log that is there already, and remove one that is another topic's."""
@@ -216,6 +239,7 @@ class PartitionKeeper:
         await self._logs.delete_log(name)
 
     def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> Partition:
+        is_alone = len(image.replicas) == 1
         partition = Partition(
             topic_partition,
             topic.topic_id,
@@ -225,26 +249,59 @@ class PartitionKeeper:
             tasks=self._tasks,
             opener=self._opener,
             flush_before_ack=self._flush_before_ack,
+            high_watermark=None if is_alone else self._logs.high_watermark(topic_partition),
         )
         partition.subscribe(self.on_change)
-        partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
         self._replicas.add(partition)
-        coordinator = self._coordinators.get(topic.name)
-        if coordinator is not None:
-            coordinator.elected(partition)
         return partition
 
-    async def _drop(self, topic: TopicImage) -> None:
+    def _give_role(self, partition: Partition, image: PartitionImage) -> None:
+        """Have a partition lead or follow as the image says, and its coordinator come or go with its leadership."""
+        coordinator = self._coordinators.get(partition.topic_partition.topic)
+        leads = image.leader == self._node_id
+        is_new = leads and self._coordinated.get(partition.topic_partition) != image.leader_epoch
+        if coordinator is not None and (is_new or not leads):
+            self._resign(coordinator, partition)
+        self._apply(partition, image)
+        if coordinator is not None and is_new:
+            self._coordinated[partition.topic_partition] = image.leader_epoch
+            coordinator.elected(partition)
+
+    def _apply(self, partition: Partition, image: PartitionImage) -> None:
+        partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
+        leads = image.leader == self._node_id
+        if (partition.is_leader, partition.leader_epoch) == (leads, image.leader_epoch):
+            return
+        if leads:
+            partition.become_leader(image.leader_epoch)
+        else:
+            partition.become_follower(image.leader_epoch)
+
+    def _resign(self, coordinator: GroupCoordinator | TransactionCoordinator, partition: Partition) -> None:
+        if self._coordinated.pop(partition.topic_partition, None) is None:
+            return
+        try:
+            coordinator.resigned(partition.index)
+        except Exception:
+            logger.exception("the coordinator of %s could not be let go of", partition.topic_partition)
+
+    def _high_watermark_of(self, log: Log) -> int:
+        """What is committed: of a partition that is nowhere else what this replica counts as its own."""
+        partition = self._replicas.find(*log.topic_partition)
+        if partition is not None and partition.replica_count > 1:
+            return partition.high_watermark
+        return log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
+
+    async def _drop(self, topic: TopicImage, names: Sequence[TopicPartition]) -> None:
         # Also a log that has no partition, because something failed when it was to get one.
-        logs = [name for name in _partitions_of(topic) if self._belongs_to(name, topic)]
-        dropped = self._replicas.remove(_partitions_of(topic))
+        logs = [name for name in names if self._belongs_to(name, topic)]
         coordinator = self._coordinators.get(topic.name)
         if coordinator is not None:
-            for partition in dropped:
-                try:
-                    coordinator.resigned(partition.index)
-                except Exception:
-                    logger.exception("the coordinator of %s could not be let go of", partition.topic_partition)
+            for name in names:
+                partition = self._replicas.find(*name)
+                if partition is not None:
+                    self._resign(coordinator, partition)
+        self._replicas.remove(names)
         await self._logs.delete_logs(logs)
 
     def _belongs_to(self, name: TopicPartition, topic: TopicImage) -> bool:
@@ -252,5 +309,13 @@ class PartitionKeeper:
         return log is not None and log.topic_id == topic.topic_id
 
 
-def _partitions_of(topic: TopicImage) -> Iterable[TopicPartition]:
-    return (TopicPartition(topic.name, partition.index) for partition in topic.partitions)
+def _changed_partitions(topic: TopicImage, before: TopicImage | None) -> Iterable[PartitionImage]:
+    """Those that are not the same objects as in an earlier image of the topic."""
+    if before is None:
+        return topic.partitions
+    unchanged = set(map(id, before.partitions))
+    return [partition for partition in topic.partitions if id(partition) not in unchanged]
+
+
+def _partitions_of(topic: TopicImage) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, partition.index) for partition in topic.partitions]

@@ -98,7 +98,7 @@ class Server:
         self._metadata = MetadataLoader(store, doors.tasks)
         self._controller = Controller(store, self._metadata, settings, doors.rng, doors.tasks)
         self._lifecycle = BrokerLifecycle(settings, store, self._metadata, self._controller, doors.rng)
-        self._replicas = ReplicaManager()
+        self._replicas = ReplicaManager(lambda: self._metadata.image)
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         authorizer = ALLOW_ALL
         self._configs = ConfigService(self._controller, settings, authorizer)

@@ -31,6 +31,7 @@ class LogCheckpoints:
 
     __slots__ = (
         "_directory",
+        "_high_watermarks",
         "_high_watermarks_lock",
         "_locks",
         "_log_starts",
@@ -40,6 +41,7 @@ class LogCheckpoints:
         "_starts_lock",
         "_starts_wanted",
         "_starts_written",
+        "high_watermark_of",
     )
 
     def __init__(self, directory: LogDirectory, resources: LogResources, locks: LogLocks) -> None:
@@ -49,6 +51,9 @@ class LogCheckpoints:
         # What the files hold; no recovery points at all when there is no such file.
         self._recovery_points: Mapping[TopicPartition, int] | None = None
         self._log_starts: Mapping[TopicPartition, int] = {}
+        self._high_watermarks: Mapping[TopicPartition, int] = {}
+        self.high_watermark_of: Callable[[Log], int] = _own_end
+        """What of a log is committed."""
         self._recovery_points_lock = asyncio.Lock()
         self._high_watermarks_lock = asyncio.Lock()
         # Who waits for this one is served by the next write together with everybody else who waits.
@@ -60,6 +65,11 @@ class LogCheckpoints:
         """Read the files. BLOCKING."""
         self._recovery_points = read_or_forget(self._directory.recovery_points)
         self._log_starts = read_or_forget(self._directory.log_starts) or {}
+        self._high_watermarks = read_or_forget(self._directory.replication_offsets) or {}
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """What was committed of a log when the file was written that the start found; 0 when it does not say."""
+        return self._high_watermarks.get(topic_partition, 0)
 
     def begin(self) -> None:
         """Nothing is in the directory yet: from now on a log without a recovery point is a young one. BLOCKING."""
@@ -175,12 +185,9 @@ class LogCheckpoints:
             self._starts_written = covered
 
     async def write_high_watermarks(self, logs: Callable[[], Iterable[Log]]) -> None:
-        """Remember what is committed, which with a single replica is what it counts as its own. Raises OSError."""
+        """Remember what is committed. Raises OSError."""
         async with self._high_watermarks_lock:
-            offsets = {
-                log.topic_partition: log.flushed_end_offset if log.config.flush_before_ack else log.written_end_offset
-                for log in logs()
-            }
+            offsets = {log.topic_partition: self.high_watermark_of(log) for log in logs()}
             await self._resources.in_thread(self._directory.replication_offsets.write, offsets)
 
     async def write_last(self, logs: Sequence[Log]) -> None:
@@ -194,6 +201,11 @@ class LogCheckpoints:
         for log in logs:
             if not _is_new(log) and log.snapshots.newest_offset != log.log_end_offset:
                 self._resources.disk.write(log.snapshots.path(log.log_end_offset), log.producers.snapshot())
+
+
+def _own_end(log: Log) -> int:
+    """What is committed of a log that has one replica: what it counts as its own."""
+    return log.flushed_end_offset if log.config.flush_before_ack else log.written_end_offset
 
 
 def write_leader_epochs(disk: Disk, log: Log) -> None:

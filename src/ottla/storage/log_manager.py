@@ -228,6 +228,19 @@ class LogManager:
         """Make durable where every log starts; those who ask at the same time share a write. Raises OSError."""
         await self._checkpoints.write_log_starts(self.logs)
 
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """What was committed of a log, as far as the start found it written down; 0 when nothing was."""
+        return self._checkpoints.high_watermark(topic_partition)
+
+    @property
+    def high_watermark_of(self) -> Callable[[Log], int]:
+        """What of a log is committed; for one with a single replica what it counts as its own."""
+        return self._checkpoints.high_watermark_of
+
+    @high_watermark_of.setter
+    def high_watermark_of(self, committed: Callable[[Log], int]) -> None:
+        self._checkpoints.high_watermark_of = committed
+
     async def checkpoint_high_watermarks(self) -> None:
         """Remember what is committed. Raises OSError."""
         await self._checkpoints.write_high_watermarks(self.logs)

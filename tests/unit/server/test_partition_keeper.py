@@ -17,7 +17,15 @@ from ottla.groups.group_config import GroupConfig
 from ottla.metadata.controller.replica_assignment import new_partition
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import topic_resource
-from ottla.metadata.records import ConfigRecord, MetadataRecord, PartitionsAddedRecord, TopicRemovedRecord
+from ottla.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangedRecord,
+    PartitionsAddedRecord,
+    PartitionState,
+    TopicRecord,
+    TopicRemovedRecord,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -52,7 +60,7 @@ class Harness:
         environment = Environment(
             directory.clock, directory.timer, directory.tasks, asyncio.get_running_loop().call_soon
         )
-        self.replicas = ReplicaManager()
+        self.replicas = ReplicaManager(lambda: self.image)
         self.groups = GroupCoordinator(GroupConfig(), environment)
         markers = TransactionMarkers(self.replicas, Deadlines(directory.clock, directory.timer))
         self.transactions = TransactionCoordinator(TransactionConfig(), environment, markers, self._no_producer_id)
@@ -346,3 +354,113 @@ async def test_when_the_directory_fails_everybody_who_waits_is_told(harness: Har
     harness.keeper.fail_all("no more")
     assert [(ack.error, ack.message) for ack in acks] == [(ErrorCode.KAFKA_STORAGE_ERROR, "no more")]
     harness.logs._writer.attach(asyncio.get_running_loop())
+
+
+def changed(record: TopicRecord, leader: int, epoch: int, replicas: tuple[int, ...] = (1, 2), index: int = 0):
+    """A partition has another leader, other replicas; all are in sync."""
+    return PartitionChangedRecord(record.topic_id, index, PartitionState(leader, epoch, replicas, replicas, epoch))
+
+
+SHARED = topic_record("shared", 7, 2, replicas=(1, 2))
+
+
+async def test_a_partition_leads_and_follows_as_the_image_says(harness: Harness):
+    await harness.decide(topic_record("led", 3, replicas=(1, 2)), topic_record("followed", 4, replicas=(2, 1)))
+    assert harness.partition("led").is_leader
+    assert not harness.partition("followed").is_leader
+    await harness.decide(changed(topic_record("led", 3), leader=2, epoch=1))
+    await harness.decide(changed(topic_record("followed", 4), leader=1, epoch=1))
+    led, followed = harness.partition("led"), harness.partition("followed")
+    assert [(each.is_leader, each.leader_epoch) for each in (led, followed)] == [(False, 1), (True, 1)]
+    await harness.decide(changed(topic_record("followed", 4), leader=-1, epoch=2))
+    assert not followed.is_leader
+
+
+async def test_what_is_moved_to_other_brokers_goes_and_what_is_moved_here_comes(harness: Harness):
+    await harness.decide(SHARED)
+    kept = harness.partition("shared", 1)
+    await harness.decide(changed(SHARED, leader=2, epoch=1, replicas=(2, 3)))
+    assert harness.served == harness.directories == ["shared-1"]
+    with pytest.raises(ApiError) as caught:
+        harness.replicas.get_by_id(SHARED.topic_id, 0)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert harness.replicas.get_by_id(SHARED.topic_id, 1) is kept
+    await harness.decide(changed(SHARED, leader=2, epoch=2, replicas=(2, 1)))
+    assert harness.served == harness.directories == ["shared-0", "shared-1"]
+
+
+async def test_a_partition_of_other_brokers_is_to_be_looked_for_there(harness: Harness):
+    await harness.decide(topic_record("elsewhere", 9, replicas=(2,)))
+    for find in (
+        lambda: harness.replicas.get("elsewhere", 0),
+        lambda: harness.replicas.get_by_id(topic_record("elsewhere", 9).topic_id, 0),
+    ):
+        with pytest.raises(ApiError) as caught:
+            find()
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ApiError) as caught:
+        harness.replicas.get("elsewhere", 1)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("topic", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
+async def test_a_coordinator_comes_and_goes_with_the_leadership_of_its_partition(harness: Harness, topic: str):
+    coordinator = harness.groups if topic == CONSUMER_OFFSETS_TOPIC else harness.transactions
+    record = topic_record(topic, 9, 2, replicas=(1, 2))
+    states = coordinator._runtime.state
+    await harness.decide(record)
+    runner = coordinator._runtime._runners[1]
+    await harness.decide(changed(record, leader=2, epoch=1))
+    assert (states(0), states(1)) == (None, runner.state)
+    await harness.decide(changed(record, leader=1, epoch=2))
+    assert states(0) is not None
+    elected = coordinator._runtime._runners[0]
+    await harness.decide(PartitionChangedRecord(record.topic_id, 0, PartitionState(1, 2, (1, 2), (1,), 3)))
+    assert coordinator._runtime._runners[0] is elected
+    assert coordinator._runtime._runners[1] is runner
+    await harness.decide(changed(record, leader=1, epoch=4))
+    assert coordinator._runtime._runners[0] is not elected
+    await harness.decide(changed(record, leader=3, epoch=5, replicas=(3, 2)))
+    assert states(0) is None
+
+
+async def test_images_that_come_quickly_are_acted_on_in_their_order(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    record = topic_record(CONSUMER_OFFSETS_TOPIC, 9, replicas=(1, 2))
+    told: list[str] = []
+    monkeypatch.setattr(
+        GroupCoordinator, "elected", lambda _, partition: told.append(f"elected {partition.leader_epoch}")
+    )
+    monkeypatch.setattr(GroupCoordinator, "resigned", lambda _, index: told.append(f"resigned {index}"))
+    create_logs, may_go_on = harness.logs.create_logs, asyncio.Event()
+
+    async def create_later(*arguments: Any) -> Any:
+        await may_go_on.wait()
+        return await create_logs(*arguments)
+
+    monkeypatch.setattr(harness.logs, "create_logs", create_later)
+    deciding = [asyncio.create_task(harness.decide(record))]
+    for epoch, leader in enumerate((2, 1, 2), start=1):
+        await asyncio.sleep(0)
+        deciding.append(asyncio.create_task(harness.decide(changed(record, leader, epoch))))
+    await asyncio.sleep(0)
+    assert told == []
+    may_go_on.set()
+    await asyncio.gather(*deciding)
+    assert told == ["elected 0", "resigned 0", "elected 2", "resigned 0"]
+    assert not harness.partition(CONSUMER_OFFSETS_TOPIC).is_leader
+
+
+async def test_what_was_committed_is_remembered_of_a_partition_that_others_have_too(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        harness = Harness(directory, tmp_path)
+        await harness.load(SHARED, A)
+        for name, index in (("shared", 0), ("a", 0)):
+            await harness.write(harness.partition(name, index))
+        harness.partition("shared").high_watermark = 0
+        harness.groups.close()
+    async with opened(tmp_path) as directory:
+        harness = Harness(directory, tmp_path)
+        await harness.load(SHARED, A)
+        assert [harness.partition(name).high_watermark for name in ("shared", "a")] == [0, 1]
+        assert harness.partition("shared").log.log_end_offset == 1
+        harness.groups.close()
