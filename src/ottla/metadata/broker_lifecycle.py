@@ -2,7 +2,6 @@
 
     open the store --> register: session, broker epoch --> elect --> load the metadata --> take over --> ... --> close
 
-The election comes before the load: from then on nobody else appends, so what is loaded is all there is to decide upon.
 The election comes before the load: from then on nobody else appends, so what is loaded is all there is to decide on.
 follows the log, and sends what is to be decided to the controller it finds there.
 """
@@ -47,7 +46,8 @@ class BrokerLifecycle:
         cluster_id = await self._store.open(topic_id_text(self._rng.uuid()))
         registration = {"host": address.host, "port": address.port, "rack": self._settings.text("broker.rack")}
         session = await self._store.register_broker(self._settings.node_id, json.dumps(registration).encode())
-        epoch = await self._store.elect(session)
+        newest = await self._store.controller()
+        epoch = await self._store.elect(session, seen_epoch=newest.epoch)
         await self._loader.load(cluster_id)
         await self._controller.take_over(session.broker_id, epoch)
         return self._loader.image

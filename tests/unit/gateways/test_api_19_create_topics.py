@@ -79,6 +79,8 @@ async def test_an_assignment_is_followed(door):
 
 
 async def test_a_controller_that_was_replaced_says_so_for_every_topic(door):
-    await door.controller._store.elect(await door.controller._store.register_broker(1, b""))
+    store = door.controller._store
+    session = await store.register_broker(2, b"")
+    await store.elect(session, seen_epoch=(await store.controller()).epoch)
     answer = await door.ask(API, asks(topic("a"), topic("b")))
     assert {result.error_code for result in answer.topics} == {ErrorCode.NOT_CONTROLLER}

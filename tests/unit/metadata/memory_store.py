@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from ottla.metadata.store.interface import (
+    NO_BROKER,
+    Controllership,
     FencedError,
     LiveBroker,
     Session,
@@ -20,13 +22,19 @@ class MemoryStore:
         self._cluster_id = ""
         self._sessions: dict[int, LiveBroker] = {}
         self._broker_epoch = self._controller_epoch = 0
+        self._elected = Session(NO_BROKER, -1)
+        self._secret: bytes | None = None
         self._mine: Session | None = None
 
     async def open(self, new_cluster_id: str) -> str:
         self._cluster_id = self._cluster_id or new_cluster_id
         return self._cluster_id
 
-    async def register_broker(self, broker_id: int, registration: bytes) -> Session:
+    async def cluster_secret(self, new_secret: bytes) -> bytes:
+        self._secret = self._secret or new_secret
+        return self._secret
+
+    async def register_broker(self, broker_id: int, registration: bytes, *, takes_over: bytes | None = None) -> Session:
         self._broker_epoch += 1
         self._sessions[broker_id] = LiveBroker(broker_id, self._broker_epoch, registration)
         self._mine = Session(broker_id, self._broker_epoch)
@@ -35,12 +43,21 @@ class MemoryStore:
     async def live_brokers(self) -> list[LiveBroker]:
         return sorted(self._sessions.values(), key=lambda live: live.broker_id)
 
-    async def elect(self, session: Session) -> int:
-        live = self._sessions.get(session.broker_id)
-        if live is None or live.broker_epoch != session.broker_epoch:
+    async def controller(self) -> Controllership:
+        return Controllership(self._elected.broker_id, self._controller_epoch, self._lives(self._elected))
+
+    async def elect(self, session: Session, *, seen_epoch: int) -> int:
+        if not self._lives(session):
             raise SessionExpiredError("the session has ended")
+        if seen_epoch != self._controller_epoch:
+            raise FencedError("there was another election")
+        self._elected = session
         self._controller_epoch += 1
         return self._controller_epoch
+
+    def _lives(self, session: Session) -> bool:
+        live = self._sessions.get(session.broker_id)
+        return live is not None and live.broker_epoch == session.broker_epoch
 
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         if controller_epoch != self._controller_epoch:
@@ -59,6 +76,15 @@ class MemoryStore:
 
     def watch(self, callback: Callable[[int], None]) -> None:
         """Nobody is told."""
+
+    def watch_brokers(self, callback: Callable[[], None]) -> None:
+        """Nobody is told."""
+
+    def watch_controller(self, callback: Callable[[], None]) -> None:
+        """Nobody is told."""
+
+    def watch_session(self, callback: Callable[[], None]) -> None:
+        """Sessions end by `close` alone."""
 
     async def close(self) -> None:
         if self._mine is not None:

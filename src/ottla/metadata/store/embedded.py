@@ -1,7 +1,7 @@
 """The embedded engine: one SQLite file beside the logs. One host, nothing to set up.
 
-    cluster     one row: cluster id, newest controller epoch, who holds it, end offset, newest broker epoch
-    session     one row for each registered broker
+    cluster     one row: cluster id and secret, newest controller epoch and whose it is, end offset, newest broker epoch
+    session     one row for each registered broker, with the data directory that registered it
     snapshot    the records that stand for the log before `log.offset`
     log         the records since
 
@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from ottla.metadata.store.interface import (
+    NO_BROKER,
+    SESSION_TIMEOUT_MS,
+    Controllership,
     FencedError,
     LiveBroker,
     Session,
@@ -35,36 +38,57 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FILE_NAME: Final = "metadata.db"
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a transaction waits for another process's before it gives up."""
+
+_SESSION_TABLE: Final = """
+CREATE TABLE session (
+    broker_id INTEGER PRIMARY KEY, broker_epoch INTEGER NOT NULL, registration BLOB NOT NULL, directory BLOB
+) STRICT"""
 
 _SCHEMA: Final = f"""
 CREATE TABLE cluster (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     cluster_id TEXT NOT NULL,
     controller_epoch INTEGER NOT NULL DEFAULT 0,
-    controller_id INTEGER NOT NULL DEFAULT -1,
+    controller_id INTEGER NOT NULL DEFAULT {NO_BROKER},
     broker_epoch INTEGER NOT NULL DEFAULT 0,
     start_offset INTEGER NOT NULL DEFAULT 0,
-    end_offset INTEGER NOT NULL DEFAULT 0
+    end_offset INTEGER NOT NULL DEFAULT 0,
+    controller_broker_epoch INTEGER NOT NULL DEFAULT -1,
+    secret BLOB
 ) STRICT;
-CREATE TABLE session (broker_id INTEGER PRIMARY KEY, broker_epoch INTEGER NOT NULL, registration BLOB NOT NULL) STRICT;
+{_SESSION_TABLE};
 CREATE TABLE snapshot (position INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
 CREATE TABLE log (offset INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
 PRAGMA user_version = {LAYOUT_VERSION};
 """
 
 
-class EmbeddedStore:
-    """A `MetadataStore` in the file `metadata.db` of the data directory, which must exist."""
+_FROM_LAYOUT_1: Final = f"""
+ALTER TABLE cluster ADD COLUMN controller_broker_epoch INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE cluster ADD COLUMN secret BLOB;
+DROP TABLE session;
+{_SESSION_TABLE};
+PRAGMA user_version = {LAYOUT_VERSION};
+"""
+"""Layout 1 was for one broker: its sessions had ended before the next one began."""
 
-    def __init__(self, directory: Path) -> None:
+
+class EmbeddedStore:
+    """A `MetadataStore` in the file `metadata.db` of a directory, which is made when it is missing."""
+
+    def __init__(self, directory: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
         self._path = directory / FILE_NAME
+        self._session_timeout_ms = session_timeout_ms
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-metadata")
         self._connection: sqlite3.Connection | None = None
         self._session: Session | None = None
         self._watchers: list[Callable[[int], None]] = []
+        self._broker_watchers: list[Callable[[], None]] = []
+        self._controller_watchers: list[Callable[[], None]] = []
+        self._session_watchers: list[Callable[[], None]] = []
 
     async def open(self, new_cluster_id: str) -> str:
         """Open the file, make it at the first start, and return the cluster's id.
@@ -73,18 +97,29 @@ class EmbeddedStore:
         """
         return await self._call(self._open, new_cluster_id)
 
-    async def register_broker(self, broker_id: int, registration: bytes) -> Session:
-        """Begin a session; an older one of the same id ends."""
-        self._session = await self._call(self._register_broker, broker_id, registration)
+    async def cluster_secret(self, new_secret: bytes) -> bytes:
+        """The stored secret, or the new one when there is none."""
+        return await self._call(self._cluster_secret, new_secret)
+
+    async def register_broker(self, broker_id: int, registration: bytes, *, takes_over: bytes | None = None) -> Session:
+        """Begin a session; an older one of the same id and directory ends. Raises BrokerIdTakenError."""
+        self._session = await self._call(self._register_broker, broker_id, registration, takes_over)
         return self._session
 
     async def live_brokers(self) -> list[LiveBroker]:
         """All sessions, by broker id."""
         return await self._call(self._live_brokers)
 
-    async def elect(self, session: Session) -> int:
-        """Make the session's broker the controller. Raises SessionExpiredError."""
-        return await self._call(self._elect, session)
+    async def controller(self) -> Controllership:
+        """The newest election."""
+        return await self._call(self._controller)
+
+    async def elect(self, session: Session, *, seen_epoch: int) -> int:
+        """Make the session's broker the controller, if `seen_epoch` is still the newest epoch.
+
+        Raises FencedError and SessionExpiredError.
+        """
+        return await self._call(self._elect, session, seen_epoch)
 
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none, durably. Raises FencedError or StaleOffsetError."""
@@ -106,8 +141,20 @@ class EmbeddedStore:
         await self._call(self._write_snapshot, snapshot, controller_epoch, end_offset)
 
     def watch(self, callback: Callable[[int], None]) -> None:
-        """Call back after each append of this process."""
+        """Call back after each growth of the log."""
         self._watchers.append(callback)
+
+    def watch_brokers(self, callback: Callable[[], None]) -> None:
+        """Call back when sessions came or went."""
+        self._broker_watchers.append(callback)
+
+    def watch_controller(self, callback: Callable[[], None]) -> None:
+        """Call back after an election, and when the controller's session ended."""
+        self._controller_watchers.append(callback)
+
+    def watch_session(self, callback: Callable[[], None]) -> None:
+        """Call back when this process's session has ended other than by `close`."""
+        self._session_watchers.append(callback)
 
     async def close(self) -> None:
         """End this process's session and close the file. Closing twice is allowed."""
@@ -118,12 +165,13 @@ class EmbeddedStore:
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await get_running_loop().run_in_executor(self._executor, lambda: function(*args, **kwargs))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self._path}: {error}") from error
 
     # What follows runs in the thread.
 
     def _open(self, new_cluster_id: str) -> str:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(
             self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=32
         )
@@ -144,25 +192,41 @@ class EmbeddedStore:
 
     def _require_layout(self, cursor: sqlite3.Cursor) -> None:
         (version,) = cursor.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            for statement in _SCHEMA.split(";"):
+        if version in (0, 1):
+            for statement in (_FROM_LAYOUT_1 if version else _SCHEMA).split(";"):
                 cursor.execute(statement)
         elif version != LAYOUT_VERSION:
             raise StoreError(f"{self._path} has layout {version}, this release knows {LAYOUT_VERSION}")
 
-    def _register_broker(self, broker_id: int, registration: bytes) -> Session:
+    def _cluster_secret(self, new_secret: bytes) -> bytes:
+        with self._transaction() as cursor:
+            cursor.execute("UPDATE cluster SET secret = ? WHERE secret IS NULL", (new_secret,))
+            (secret,) = cursor.execute("SELECT secret FROM cluster").fetchone()
+        assert isinstance(secret, bytes)
+        return secret
+
+    def _register_broker(self, broker_id: int, registration: bytes, takes_over: bytes | None) -> Session:
         with self._transaction() as cursor:
             (broker_epoch,) = cursor.execute(
                 "UPDATE cluster SET broker_epoch = broker_epoch + 1 RETURNING broker_epoch"
             ).fetchone()
-            cursor.execute("REPLACE INTO session VALUES (?, ?, ?)", (broker_id, broker_epoch, registration))
+            cursor.execute(
+                "REPLACE INTO session VALUES (?, ?, ?, ?)", (broker_id, broker_epoch, registration, takes_over)
+            )
         return Session(broker_id, broker_epoch)
 
     def _live_brokers(self) -> list[LiveBroker]:
         rows = self._open_connection.execute("SELECT broker_id, broker_epoch, registration FROM session ORDER BY 1")
         return [LiveBroker(*row) for row in rows]
 
-    def _elect(self, session: Session) -> int:
+    def _controller(self) -> Controllership:
+        row = self._open_connection.execute(
+            "SELECT controller_id, controller_epoch, EXISTS (SELECT 1 FROM session WHERE broker_id = controller_id "
+            "AND broker_epoch = controller_broker_epoch) FROM cluster"
+        ).fetchone()
+        return Controllership(row[0], row[1], bool(row[2]))
+
+    def _elect(self, session: Session, seen_epoch: int) -> int:
         with self._transaction() as cursor:
             alive = cursor.execute(
                 "SELECT 1 FROM session WHERE broker_id = ? AND broker_epoch = ?",
@@ -170,13 +234,12 @@ class EmbeddedStore:
             ).fetchone()
             if alive is None:
                 raise SessionExpiredError(f"the session of broker {session.broker_id} has ended")
-            (epoch,) = cursor.execute(
-                "UPDATE cluster SET controller_epoch = controller_epoch + 1, controller_id = ? "
-                "RETURNING controller_epoch",
-                (session.broker_id,),
-            ).fetchone()
-        assert isinstance(epoch, int)
-        return epoch
+            self._require_epoch(cursor, seen_epoch)
+            cursor.execute(
+                "UPDATE cluster SET controller_epoch = ?, controller_id = ?, controller_broker_epoch = ?",
+                (seen_epoch + 1, session.broker_id, session.broker_epoch),
+            )
+        return seen_epoch + 1
 
     def _append(self, records: Sequence[bytes], controller_epoch: int, expected_end_offset: int) -> int:
         with self._transaction() as cursor:

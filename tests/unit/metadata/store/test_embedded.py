@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
-from ottla.metadata.store.interface import FencedError, LiveBroker, SessionExpiredError, StaleOffsetError, StoreError
+from ottla.metadata.store.interface import (
+    NO_BROKER,
+    Controllership,
+    FencedError,
+    LiveBroker,
+    SessionExpiredError,
+    StaleOffsetError,
+    StoreError,
+)
 
 
 @pytest.fixture
@@ -24,6 +32,11 @@ async def open_store(tmp_path):
         await store.close()
 
 
+async def elected(store, session):
+    """The epoch of the election that follows all there were."""
+    return await store.elect(session, seen_epoch=(await store.controller()).epoch)
+
+
 async def test_the_cluster_id_of_the_first_start_stays(open_store):
     await open_store("first")
     await open_store("second")
@@ -31,7 +44,7 @@ async def test_the_cluster_id_of_the_first_start_stays(open_store):
 
 async def test_what_was_appended_is_there_after_a_restart(open_store):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     assert await store.append([b"a", b"b"], controller_epoch=epoch, expected_end_offset=0) == 2
     assert await store.append([b"c"], controller_epoch=epoch, expected_end_offset=2) == 3
     await store.close()
@@ -60,16 +73,17 @@ asyncio.run(main(EmbeddedStore(Path(sys.argv[1]))))
 
 async def test_what_was_appended_is_seen_by_another_process_without_a_close(open_store, tmp_path):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
     assert in_another_process(tmp_path, "print((await store.read(0)).records)") == "(b'a',)\n"
 
 
 async def test_a_controller_of_another_process_ends_the_rule_of_ours(open_store, tmp_path):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     append = "await store.append([b'theirs'], controller_epoch=epoch, expected_end_offset=0)"
-    in_another_process(tmp_path, f"epoch = await store.elect(await store.register_broker(2, b'')); {append}")
+    elect = "epoch = await store.elect(await store.register_broker(2, b''), seen_epoch=1)"
+    in_another_process(tmp_path, f"{elect}; {append}")
     with pytest.raises(FencedError):
         await store.append([b"ours"], controller_epoch=epoch, expected_end_offset=1)
     assert (await store.read(0)).records == (b"theirs",)
@@ -86,8 +100,8 @@ async def test_an_append_waits_for_the_disk(open_store, tmp_path):
 async def test_an_older_controller_cannot_append(open_store):
     store = await open_store()
     session = await store.register_broker(1, b"")
-    old = await store.elect(session)
-    new = await store.elect(session)
+    old = await elected(store, session)
+    new = await elected(store, session)
     assert new > old
     with pytest.raises(FencedError):
         await store.append([b"a"], controller_epoch=old, expected_end_offset=0)
@@ -97,7 +111,7 @@ async def test_an_older_controller_cannot_append(open_store):
 
 async def test_an_append_at_a_stale_end_changes_nothing(open_store):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
     for stale in (0, 2):
         with pytest.raises(StaleOffsetError):
@@ -107,7 +121,7 @@ async def test_an_append_at_a_stale_end_changes_nothing(open_store):
 
 async def test_an_append_is_whole_or_nothing(open_store):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     with pytest.raises(StoreError):
         await store.append([b"a", object()], controller_epoch=epoch, expected_end_offset=0)
     assert (await store.read(0)).end_offset == 0
@@ -116,7 +130,7 @@ async def test_an_append_is_whole_or_nothing(open_store):
 
 async def test_reading_starts_where_it_is_asked_to(open_store):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     await store.append([b"a", b"b", b"c"], controller_epoch=epoch, expected_end_offset=0)
     assert (await store.read(1)).records == (b"b", b"c")
     assert (await store.read(3)).records == ()
@@ -124,7 +138,7 @@ async def test_reading_starts_where_it_is_asked_to(open_store):
 
 async def test_a_snapshot_stands_for_what_it_replaced(open_store):
     store = await open_store()
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     await store.append([b"a", b"b", b"c"], controller_epoch=epoch, expected_end_offset=0)
     await store.write_snapshot([b"A", b"B"], controller_epoch=epoch, end_offset=2)
     await store.close()
@@ -132,15 +146,15 @@ async def test_a_snapshot_stands_for_what_it_replaced(open_store):
     from_the_start = await store.read(0)
     assert (from_the_start.snapshot, from_the_start.records, from_the_start.start_offset) == ((b"A", b"B"), (b"c",), 2)
     assert (await store.read(2)).snapshot is None
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     assert await store.append([b"d"], controller_epoch=epoch, expected_end_offset=3) == 4
 
 
 async def test_an_older_controller_cannot_write_a_snapshot(open_store):
     store = await open_store()
     session = await store.register_broker(1, b"")
-    old = await store.elect(session)
-    await store.elect(session)
+    old = await elected(store, session)
+    await elected(store, session)
     with pytest.raises(FencedError):
         await store.write_snapshot([], controller_epoch=old, end_offset=0)
 
@@ -152,8 +166,8 @@ async def test_a_second_session_of_a_broker_ends_the_first(open_store):
     assert second.broker_epoch > first.broker_epoch
     assert await store.live_brokers() == [LiveBroker(1, second.broker_epoch, b"new")]
     with pytest.raises(SessionExpiredError):
-        await store.elect(first)
-    await store.elect(second)
+        await elected(store, first)
+    await elected(store, second)
 
 
 async def test_closing_ends_the_session_but_not_a_newer_one(open_store):
@@ -170,7 +184,7 @@ async def test_those_who_watch_are_told_of_growth(open_store):
     store = await open_store()
     seen = []
     store.watch(seen.append)
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     await store.append([b"a", b"b"], controller_epoch=epoch, expected_end_offset=0)
     assert seen == [2]
 
@@ -180,7 +194,7 @@ async def test_one_who_watches_and_fails_makes_no_append_fail(open_store, caplog
     seen = []
     store.watch(lambda end_offset: 1 // 0)
     store.watch(seen.append)
-    epoch = await store.elect(await store.register_broker(1, b""))
+    epoch = await elected(store, await store.register_broker(1, b""))
     assert await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0) == 1
     assert seen == [1]
     assert "ZeroDivisionError" in caplog.text
@@ -218,4 +232,51 @@ async def test_a_store_that_is_not_open_says_so(tmp_path):
     store = EmbeddedStore(tmp_path)
     with pytest.raises(StoreError, match="not open"):
         await store.read(0)
+    await store.close()
+
+
+async def test_of_two_candidates_that_saw_the_same_election_one_wins(open_store):
+    store = await open_store()
+    first, second = await store.register_broker(1, b""), await store.register_broker(2, b"")
+    assert await store.controller() == Controllership(NO_BROKER, 0, alive=False)
+    assert await store.elect(first, seen_epoch=0) == 1
+    with pytest.raises(FencedError):
+        await store.elect(second, seen_epoch=0)
+    assert await store.controller() == Controllership(1, 1, alive=True)
+
+
+async def test_the_secret_of_the_first_start_stays(open_store):
+    store = await open_store()
+    assert await store.cluster_secret(b"first") == b"first"
+    await store.close()
+    assert await (await open_store()).cluster_secret(b"second") == b"first"
+
+
+async def test_a_file_of_the_layout_of_one_broker_is_moved_up(tmp_path):
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE cluster (id INTEGER PRIMARY KEY CHECK (id = 1), cluster_id TEXT NOT NULL,
+                controller_epoch INTEGER NOT NULL DEFAULT 0, controller_id INTEGER NOT NULL DEFAULT -1,
+                broker_epoch INTEGER NOT NULL DEFAULT 0, start_offset INTEGER NOT NULL DEFAULT 0,
+                end_offset INTEGER NOT NULL DEFAULT 0) STRICT;
+            CREATE TABLE session (broker_id INTEGER PRIMARY KEY, broker_epoch INTEGER NOT NULL,
+                registration BLOB NOT NULL) STRICT;
+            CREATE TABLE snapshot (position INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
+            CREATE TABLE log (offset INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
+            INSERT INTO cluster VALUES (1, 'old', 7, 1, 9, 2, 3);
+            INSERT INTO session VALUES (1, 9, x'7b7d');
+            INSERT INTO snapshot VALUES (0, x'53');
+            INSERT INTO log VALUES (2, x'63');
+            PRAGMA user_version = 1;
+            """
+        )
+    connection.close()
+    store = EmbeddedStore(tmp_path)
+    assert await store.open("new") == "old"
+    assert await store.live_brokers() == []
+    assert await store.controller() == Controllership(1, 7, alive=False)
+    stored = await store.read(0)
+    assert (stored.snapshot, stored.records, stored.end_offset) == ((b"S",), (b"c",), 3)
+    assert (await store.register_broker(1, b"")).broker_epoch == 10
     await store.close()

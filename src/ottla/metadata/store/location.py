@@ -1,0 +1,51 @@
+"""Where the metadata of a cluster is kept, as one line of text.
+
+embedded                                 in the data directory, for one broker
+embedded:PATH                            in a directory that the broker processes of one host share
+zookeeper://a:2181,b:2181,c:2181/ottla   in a ZooKeeper ensemble, below a node of its own, for many hosts
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ottla.metadata.store.interface import SESSION_TIMEOUT_MS, MetadataStore
+from ottla.settings.definition import InvalidSettingError
+
+EMBEDDED: Final = "embedded"
+ZOOKEEPER: Final = "zookeeper://"
+_HOST: Final = re.compile(r"([^\s:/,]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?")
+_CHROOT: Final = re.compile(r"(/[^\s/]+)*/?")
+
+
+def is_shared(location: str) -> bool:
+    """Whether other brokers may use the store as well. Raises InvalidSettingError for what is no location."""
+    _require_location(location)
+    return location != EMBEDDED
+
+
+def open_store(location: str, data_dir: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataStore:
+    """The store at a location, not connected yet: `MetadataStore.open` does that.
+
+    `data_dir` is where `embedded` alone lies. Raises InvalidSettingError with one line that says what to write.
+    """
+    _require_location(location)
+    if location.startswith(ZOOKEEPER):
+        raise InvalidSettingError(f"metadata={location} is not served yet: write {EMBEDDED} or {EMBEDDED}:PATH")
+    from ottla.metadata.store.embedded import EmbeddedStore
+
+    _, _, path = location.partition(":")
+    return EmbeddedStore(Path(path).absolute() if path else data_dir, session_timeout_ms=session_timeout_ms)
+
+
+def _require_location(location: str) -> None:
+    if location == EMBEDDED or (location.startswith(f"{EMBEDDED}:") and location != f"{EMBEDDED}:"):
+        return
+    if location.startswith(ZOOKEEPER):
+        hosts, slash, chroot = location.removeprefix(ZOOKEEPER).partition("/")
+        if all(map(_HOST.fullmatch, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot):
+            return
+        raise InvalidSettingError(f"metadata={location} is no address: write {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE")
+    raise InvalidSettingError(
+        f"metadata={location} is no store: write {EMBEDDED}, {EMBEDDED}:PATH or {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE"
+    )
