@@ -35,6 +35,7 @@ from ottla.replication.transaction_verification import (
     TransactionVerifications,
     Verification,
 )
+from ottla.replication.truncation import epoch_end
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.append_origin import AppendOrigin
@@ -274,11 +275,8 @@ class Partition:
 
         The leader's own epoch begins at its log end even before anything was written in it.
         """
-        latest = self.log.leader_epochs.latest_epoch
-        if 0 <= epoch <= self.leader_epoch and latest <= epoch:
-            written = 0 <= latest < self.leader_epoch and epoch != self.leader_epoch
-            return (latest if written else epoch), self.log.log_end_offset
-        return self.log.epoch_end_offset(epoch)
+        log = self.log
+        return epoch_end(log.leader_epochs, self.leader_epoch, log.log_end_offset, epoch)
 
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
