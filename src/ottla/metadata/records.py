@@ -7,6 +7,11 @@ A record is a compact JSON array: its kind, the version of its layout, then its 
 Topic ids are written as Kafka prints them: 16 bytes in URL-safe base64 without padding. A later layout gets the next
 version; `decode_record` keeps reading the old ones. An unknown kind or version is refused, because a broker that skips
 a fact would disagree with the others.
+
+Version 1 has what a cluster adds: four more items in the state of a partition, six more fields of a broker. A record
+that says none of it is written in version 0, so that the log of one broker by itself stays readable to older releases.
+
+    ["partition-changed",1,"h1QbnLqvTVmFl8LQmDZyzg",0,[2,5,[1,2],[2],9,[],[],[1],-1]]
 """
 
 import base64
@@ -23,13 +28,21 @@ from ottla.model.quota_entity import QuotaEntity
 
 
 class PartitionState(NamedTuple):
-    """Who holds a partition. The leader epoch rises with each leader, the partition epoch with each change."""
+    """Who holds a partition. The leader epoch rises with each leader, the partition epoch with each change.
+
+    `replicas` has those that are `adding` and `removing` in it while it is reassigned (KIP-455). `elr` are replicas out
+    of sync that have everything committed nevertheless (KIP-966); `last_known_leader` is who led before nobody did.
+    """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = -1
 
 
 class TopicRecord(Struct, frozen=True):
@@ -58,6 +71,14 @@ class PartitionChangedRecord(Struct, frozen=True):
     state: PartitionState
 
 
+class PartitionsChangedRecord(Struct, frozen=True):
+    """Several partitions of a topic changed by one decision, each by its index: a broker's death changes many."""
+
+    KIND: ClassVar[str] = "partitions-changed"
+    topic_id: UUID
+    changes: tuple[tuple[int, PartitionState], ...]
+
+
 class TopicRemovedRecord(Struct, frozen=True):
     """A topic is gone, and its settings with it."""
 
@@ -76,7 +97,12 @@ class ConfigRecord(Struct, frozen=True):
 
 
 class BrokerRegisteredRecord(Struct, frozen=True):
-    """A broker is there, with the address it tells clients; a host of None is the one each client came by."""
+    """A broker is there, with the address it tells clients; a host of None is the one each client came by.
+
+    `endpoints` are its listeners by name. `incarnation` is drawn anew by each process, `directories` are the ids of its
+    log directories, `flush` is whether it flushes before it acknowledges. A broker that is `fenced` is not shown to
+    clients and leads nothing; one that is `shutting_down` gives its leaderships away.
+    """
 
     KIND: ClassVar[str] = "broker"
     broker_id: int
@@ -84,10 +110,26 @@ class BrokerRegisteredRecord(Struct, frozen=True):
     host: str | None
     port: int
     rack: str | None
+    endpoints: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    incarnation: str = ""
+    directories: tuple[str, ...] = ()
+    flush: bool = True
+    fenced: bool = False
+    shutting_down: bool = False
+
+
+class BrokerChangedRecord(Struct, frozen=True):
+    """A broker is fenced or is not any more, or has begun to stop."""
+
+    KIND: ClassVar[str] = "broker-changed"
+    broker_id: int
+    broker_epoch: int
+    fenced: bool
+    shutting_down: bool
 
 
 class BrokerRemovedRecord(Struct, frozen=True):
-    """A broker is gone: its session ended."""
+    """A broker is no member of the cluster any more."""
 
     KIND: ClassVar[str] = "broker-removed"
     broker_id: int
@@ -130,9 +172,11 @@ MetadataRecord = (
     TopicRecord
     | PartitionsAddedRecord
     | PartitionChangedRecord
+    | PartitionsChangedRecord
     | TopicRemovedRecord
     | ConfigRecord
     | BrokerRegisteredRecord
+    | BrokerChangedRecord
     | BrokerRemovedRecord
     | ControllerRecord
     | ProducerIdsRecord
@@ -140,13 +184,17 @@ MetadataRecord = (
     | ClientQuotaRecord
 )
 
-_VERSION: Final = 0
+_ALONE: Final = 0
+_CLUSTER: Final = 1
+"""The layout of records that say something which only brokers of a cluster have to say."""
 
 
 def encode_record(record: MetadataRecord) -> bytes:
     """A record as it is stored."""
-    values = [encode(getattr(record, name)) for name, encode, _ in _FIELDS[record.KIND]]
-    return json.dumps([record.KIND, _VERSION, *values], separators=(",", ":"), ensure_ascii=False).encode()
+    version = _version(record)
+    fields = _FIELDS[record.KIND][: _FIELDS_OF_ONE_BROKER.get(record.KIND) if version == _ALONE else None]
+    values = [encode(getattr(record, name)) for name, encode, _ in fields]
+    return json.dumps([record.KIND, version, *values], separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode_record(data: bytes) -> MetadataRecord:
@@ -154,16 +202,32 @@ def decode_record(data: bytes) -> MetadataRecord:
     try:
         kind, version, *values = json.loads(data)
         record_type = _TYPES.get(kind)
-        if record_type is None or version != _VERSION:
+        if record_type is None or not (version == _ALONE or (version == _CLUSTER and kind in _VERSIONED)):
             raise InvalidInputError(f"metadata record {kind!r} version {version!r} is unknown to this release")
-        record_fields = _FIELDS[kind]
+        record_fields = _FIELDS[kind][: _FIELDS_OF_ONE_BROKER.get(kind) if version == _ALONE else None]
         if len(record_fields) != len(values):
             raise InvalidInputError(f"metadata record {kind!r} has {len(values)} fields, not {len(record_fields)}")
         return record_type(*[decode(value) for (_, _, decode), value in zip(record_fields, values, strict=True)])
     except InvalidInputError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInputError(f"a metadata record is broken: {error}") from error
+
+
+def _version(record: MetadataRecord) -> int:
+    """The oldest layout that says all that the record says."""
+    if isinstance(record, TopicRecord | PartitionsAddedRecord):
+        return max(map(_state_version, record.partitions), default=_ALONE)
+    if isinstance(record, PartitionChangedRecord):
+        return _state_version(record.state)
+    if isinstance(record, BrokerRegisteredRecord):
+        of_one = BrokerRegisteredRecord(record.broker_id, record.broker_epoch, record.host, record.port, record.rack)
+        return _ALONE if record == of_one else _CLUSTER
+    return _CLUSTER if record.KIND in _ONLY_IN_A_CLUSTER else _ALONE
+
+
+def _state_version(state: PartitionState) -> int:
+    return _ALONE if state[5:] == _NOTHING_MORE else _CLUSTER
 
 
 def topic_id_text(topic_id: UUID) -> str:
@@ -180,23 +244,88 @@ def _as_is(value: Any) -> Any:
     return value
 
 
+_NOTHING_MORE: Final = PartitionState(-1, 0, (), (), 0)[5:]
+
+
+def _encode_state(state: PartitionState) -> PartitionState | tuple[object, ...]:
+    return state[:5] if state[5:] == _NOTHING_MORE else state
+
+
+def _encode_states(states: tuple[PartitionState, ...]) -> list[object]:
+    return list(map(_encode_state, states))
+
+
+def _encode_changes(changes: tuple[tuple[int, PartitionState], ...]) -> list[object]:
+    return [(index, _encode_state(state)) for index, state in changes]
+
+
 def _decode_state(value: Any) -> PartitionState:
-    leader, leader_epoch, replicas, isr, partition_epoch = value
-    return PartitionState(leader, leader_epoch, tuple(replicas), tuple(isr), partition_epoch)
+    if len(value) == 5:
+        leader, leader_epoch, replicas, isr, partition_epoch = value
+        return PartitionState(leader, leader_epoch, tuple(replicas), tuple(isr), partition_epoch)
+    leader, leader_epoch, replicas, isr, partition_epoch, adding, removing, elr, last_known_leader = value
+    return PartitionState(
+        leader,
+        leader_epoch,
+        tuple(replicas),
+        tuple(isr),
+        partition_epoch,
+        tuple(adding),
+        tuple(removing),
+        tuple(elr),
+        last_known_leader,
+    )
 
 
 def _decode_states(values: Any) -> tuple[PartitionState, ...]:
     return tuple(map(_decode_state, values))
 
 
+def _decode_changes(values: Any) -> tuple[tuple[int, PartitionState], ...]:
+    return tuple((index, _decode_state(state)) for index, state in values)
+
+
+def _decode_endpoints(value: Any) -> dict[str, tuple[str, int]]:
+    return {name: (host, port) for name, (host, port) in value.items()}
+
+
 def _decode_entity(value: Any) -> QuotaEntity:
     return tuple((kind, name) for kind, name in value)
 
 
-_ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType({"topic_id": topic_id_text})
-_DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
-    {"topic_id": parse_topic_id, "partitions": _decode_states, "state": _decode_state, "entity": _decode_entity}
+_ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "topic_id": topic_id_text,
+        "partitions": _encode_states,
+        "state": _encode_state,
+        "changes": _encode_changes,
+        "endpoints": dict,
+    }
 )
+_DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "topic_id": parse_topic_id,
+        "partitions": _decode_states,
+        "state": _decode_state,
+        "changes": _decode_changes,
+        "endpoints": _decode_endpoints,
+        "directories": tuple,
+        "entity": _decode_entity,
+    }
+)
+_FIELDS_OF_ONE_BROKER: Final[Mapping[str, int]] = MappingProxyType({BrokerRegisteredRecord.KIND: 5})
+"""How many fields version 0 has, where version 1 has more."""
+
+_ONLY_IN_A_CLUSTER: Final = frozenset({PartitionsChangedRecord.KIND, BrokerChangedRecord.KIND})
+
+_VERSIONED: Final = _ONLY_IN_A_CLUSTER | {
+    TopicRecord.KIND,
+    PartitionsAddedRecord.KIND,
+    PartitionChangedRecord.KIND,
+    BrokerRegisteredRecord.KIND,
+}
+"""The kinds that version 1 has."""
+
 _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
     {
         record_type.KIND: record_type
@@ -204,9 +333,11 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             TopicRecord,
             PartitionsAddedRecord,
             PartitionChangedRecord,
+            PartitionsChangedRecord,
             TopicRemovedRecord,
             ConfigRecord,
             BrokerRegisteredRecord,
+            BrokerChangedRecord,
             BrokerRemovedRecord,
             ControllerRecord,
             ProducerIdsRecord,

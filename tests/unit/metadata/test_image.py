@@ -15,12 +15,14 @@ from ottla.metadata.image.image import (
     topic_resource,
 )
 from ottla.metadata.records import (
+    BrokerChangedRecord,
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     ConfigRecord,
     ControllerRecord,
     PartitionChangedRecord,
     PartitionsAddedRecord,
+    PartitionsChangedRecord,
     PartitionState,
     ProducerIdsRecord,
     TopicRecord,
@@ -119,6 +121,52 @@ def test_a_changed_partition_keeps_its_neighbours():
     assert after.replica_counts == {1: 2, 2: 1}
 
 
+def test_changes_of_many_partitions_meet_other_changes_of_their_topic_in_order():
+    before = image_of(topic_record("a", 1, 3), topic_record("b", 2), brokers=(1, 2))
+    moved = PartitionState(2, 1, (2, 1), (2,), 1, elr=(1,))
+    delta = MetadataDelta(before)
+    delta.replay(
+        [
+            PartitionsChangedRecord(A, ((0, moved), (2, moved))),
+            PartitionsAddedRecord(A, (new_partition((1,)),)),
+            PartitionChangedRecord(A, 3, moved),
+            PartitionChangedRecord(B, 0, moved),
+            TopicRemovedRecord(B),
+        ]
+    )
+    after = delta.to_image()
+    topic = after.topic("a")
+    assert topic is not None
+    assert [partition.leader for partition in topic.partitions] == [2, 1, 2, 2]
+    assert topic.partitions[0].state == moved
+    assert delta.changed_topics == [topic]
+    assert [each.name for each in delta.deleted_topics] == ["b"]
+    assert after.replica_counts == {1: 4, 2: 3}
+
+
+def test_a_fenced_broker_is_in_the_cluster_but_not_live():
+    image = image_of(brokers=(1, 2, 3))
+    after, delta = apply_records(
+        image, [BrokerChangedRecord(2, 2, fenced=True, shutting_down=False), BrokerChangedRecord(3, 3, False, True)]
+    )
+    assert set(after.brokers) == {1, 2, 3}
+    assert set(after.live_brokers()) == {1, 3}
+    assert after.active_brokers() == {1}
+    assert delta.changed_brokers == {2, 3}
+
+
+def test_a_snapshot_keeps_what_a_cluster_says_of_brokers_and_partitions():
+    registered = BrokerRegisteredRecord(2, 9, "h", 1, "r", {"L": ("h", 1)}, "i", ("d", "e"), False, True, True)
+    state = PartitionState(-1, 3, (1, 2), (), 4, (2,), (1,), (1,), 1)
+    image = image_of(registered, TopicRecord("a", A, (state,)))
+    again = image_from_snapshot("c", [decode_record(encode_record(each)) for each in snapshot_records(image)], 5)
+    assert again.brokers == image.brokers
+    assert again.brokers[2].endpoints == {"L": ("h", 1)}
+    partition = again.partition("a", 0)
+    assert partition is not None
+    assert partition.state == state
+
+
 def test_brokers_come_and_go():
     image = image_of(brokers=(1, 2))
     after, delta = apply_records(image, [BrokerRemovedRecord(2), BrokerRegisteredRecord(3, 9, "h", 1, "r")])
@@ -133,6 +181,9 @@ def test_brokers_come_and_go():
         TopicRemovedRecord(B),
         PartitionsAddedRecord(B, ()),
         PartitionChangedRecord(A, 1, new_partition((1,))),
+        PartitionsChangedRecord(B, ()),
+        BrokerChangedRecord(1, 7, fenced=True, shutting_down=False),
+        BrokerChangedRecord(2, 2, fenced=True, shutting_down=False),
         ProducerIdsRecord(999),
     ],
 )

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.metadata.records import (
+    BrokerChangedRecord,
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     ConfigRecord,
     ControllerRecord,
     PartitionChangedRecord,
     PartitionsAddedRecord,
+    PartitionsChangedRecord,
     PartitionState,
     ProducerIdsRecord,
     TopicRecord,
@@ -25,7 +27,10 @@ from ottla.model.errors import InvalidInputError
 
 numbers = st.integers(0, 2**63 - 1)
 brokers = st.lists(numbers, max_size=4).map(tuple)
-states = st.builds(PartitionState, st.integers(-1, 2**31 - 1), numbers, brokers, brokers, numbers)
+leaders = st.integers(-1, 2**31 - 1)
+states = st.builds(PartitionState, leaders, numbers, brokers, brokers, numbers) | st.builds(
+    PartitionState, leaders, numbers, brokers, brokers, numbers, brokers, brokers, brokers, leaders
+)
 records = st.one_of(
     st.builds(TopicRecord, st.text(), st.uuids(), st.lists(states, max_size=4).map(tuple)),
     st.builds(PartitionsAddedRecord, st.uuids(), st.lists(states, max_size=4).map(tuple)),
@@ -33,6 +38,22 @@ records = st.one_of(
     st.builds(TopicRemovedRecord, st.uuids()),
     st.builds(ConfigRecord, numbers, st.text(), st.text(), st.none() | st.text()),
     st.builds(BrokerRegisteredRecord, numbers, numbers, st.none() | st.text(), numbers, st.none() | st.text()),
+    st.builds(
+        BrokerRegisteredRecord,
+        numbers,
+        numbers,
+        st.none() | st.text(),
+        numbers,
+        st.none() | st.text(),
+        st.dictionaries(st.text(), st.tuples(st.text(), numbers), max_size=3),
+        st.text(),
+        st.lists(st.text(), max_size=3).map(tuple),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    st.builds(BrokerChangedRecord, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(PartitionsChangedRecord, st.uuids(), st.lists(st.tuples(numbers, states), max_size=3).map(tuple)),
     st.builds(BrokerRemovedRecord, numbers),
     st.builds(ControllerRecord, numbers, numbers),
     st.builds(ProducerIdsRecord, numbers),
@@ -50,6 +71,27 @@ def test_the_layout_on_disk_stays():
     assert encode_record(record) == b'["topic",0,"orders","h25QmovnTHilTwlMDmyPYQ",[[1,0,[1,2],[1],3]]]'
 
 
+def test_what_only_a_cluster_says_is_written_in_the_next_version():
+    topic_id = UUID("876e509a-8be7-4c78-a54f-094c0e6c8f61")
+    state = PartitionState(2, 5, (1, 2), (2,), 9, elr=(1,))
+    assert encode_record(PartitionChangedRecord(topic_id, 0, state)) == (
+        b'["partition-changed",1,"h25QmovnTHilTwlMDmyPYQ",0,[2,5,[1,2],[2],9,[],[],[1],-1]]'
+    )
+    alone = BrokerRegisteredRecord(1, 7, None, 9092, "r")
+    assert encode_record(alone) == b'["broker",0,1,7,null,9092,"r"]'
+    member = BrokerRegisteredRecord(1, 7, "h", 9092, None, {"PLAINTEXT": ("h", 9092)}, "i", ("d",), True, True)
+    assert encode_record(member) == (
+        b'["broker",1,1,7,"h",9092,null,{"PLAINTEXT":["h",9092]},"i",["d"],true,true,false]'
+    )
+
+
+def test_partitions_of_one_record_may_say_more_or_less():
+    plain, eligible = PartitionState(1, 0, (1,), (1,), 0), PartitionState(-1, 1, (1,), (), 1, elr=(1,))
+    record = TopicRecord("a", UUID(int=0), (plain, eligible))
+    assert encode_record(record).startswith(b'["topic",1,"a",')
+    assert decode_record(encode_record(record)) == record
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -59,6 +101,10 @@ def test_the_layout_on_disk_stays():
         b'["topic"]',
         b'["unheard-of",0]',
         b'["topic-removed",1,"AAAAAAAAAAAAAAAAAAAAAA"]',
+        b'["broker",1,1,7,null,9092,null]',
+        b'["broker",1,1,7,null,9092,null,[],"",[],true,false,false]',
+        b'["broker",2,1,7,null,9092,null]',
+        b'["partition-changed",1,"AAAAAAAAAAAAAAAAAAAAAA",0,[1,0,[1],[1],0,[]]]',
         b'["topic-removed",0]',
         b'["topic-removed",0,"short"]',
         b'["topic-removed",0,7]',

@@ -24,6 +24,7 @@ from ottla.metadata.image.image import (
     topic_resource,
 )
 from ottla.metadata.records import (
+    BrokerChangedRecord,
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     ClientQuotaRecord,
@@ -33,6 +34,7 @@ from ottla.metadata.records import (
     MetadataRecord,
     PartitionChangedRecord,
     PartitionsAddedRecord,
+    PartitionsChangedRecord,
     PartitionState,
     ProducerIdsRecord,
     TopicRecord,
@@ -55,11 +57,12 @@ class MetadataDelta:
         self.changed_configs: set[ConfigResource] = set()
         """Resources with another setting than before, without those of removed topics."""
         self.changed_brokers: set[int] = set()
-        """Brokers that came, went or came back."""
+        """Brokers that came, went, came back, or were fenced or are not any more."""
         self._configs: dict[ConfigResource, dict[str, str]] = {}
         self._brokers: dict[int, BrokerImage] | None = None
         self._replica_counts: dict[int, int] | None = None
         self._names: dict[str, UUID | None] = {}
+        self._changing: dict[UUID, list[PartitionImage]] = {}
         self._controller = (base.controller_id, base.controller_epoch)
         self._next_producer_id = base.next_producer_id
         self._feature_levels: dict[str, int] | None = None
@@ -97,6 +100,8 @@ class MetadataDelta:
         for record in records:
             self._record_count += 1
             _REPLAY[type(record)](self, record)
+        for topic_id in list(self._changing):
+            self._find_topic(topic_id)
 
     def to_image(self) -> MetadataImage:
         """The image after the records."""
@@ -135,6 +140,14 @@ class MetadataDelta:
         return by_name, by_id
 
     def _find_topic(self, topic_id: UUID) -> TopicImage:
+        partitions = self._changing.pop(topic_id, None)
+        topic = self._topic_before(topic_id)
+        if partitions is not None:
+            topic = self.touched_topics[topic_id] = TopicImage(topic.name, topic.topic_id, tuple(partitions))
+        return topic
+
+    def _topic_before(self, topic_id: UUID) -> TopicImage:
+        """The topic without the changes of single partitions that `_changing` collects."""
         if topic_id in self.touched_topics:
             topic = self.touched_topics[topic_id]
         else:
@@ -155,7 +168,8 @@ class MetadataDelta:
         partitions = tuple(PartitionImage.from_state(index, state) for index, state in enumerate(record.partitions))
         self.touched_topics[record.topic_id] = TopicImage(record.name, record.topic_id, partitions)
         self._names[record.name] = record.topic_id
-        self._count_replicas(record.partitions, 1)
+        for state in record.partitions:
+            self._count_replicas(state.replicas, 1)
 
     def _partitions_added(self, record: PartitionsAddedRecord) -> None:
         topic = self._find_topic(record.topic_id)
@@ -164,23 +178,37 @@ class MetadataDelta:
             for index, state in enumerate(record.partitions, len(topic.partitions))
         )
         self.touched_topics[record.topic_id] = TopicImage(topic.name, topic.topic_id, (*topic.partitions, *added))
-        self._count_replicas(record.partitions, 1)
+        for state in record.partitions:
+            self._count_replicas(state.replicas, 1)
 
     def _partition_changed(self, record: PartitionChangedRecord) -> None:
-        topic = self._find_topic(record.topic_id)
-        if not 0 <= record.index < len(topic.partitions):
-            raise InvalidInputError(f"a metadata record names the partition {topic.name}-{record.index}, not there")
-        partitions = list(topic.partitions)
-        self._count_replicas((partitions[record.index].state,), -1)
-        partitions[record.index] = PartitionImage.from_state(record.index, record.state)
-        self._count_replicas((record.state,), 1)
-        self.touched_topics[record.topic_id] = TopicImage(topic.name, topic.topic_id, tuple(partitions))
+        self._change(record.topic_id, ((record.index, record.state),))
+
+    def _partitions_changed(self, record: PartitionsChangedRecord) -> None:
+        self._change(record.topic_id, record.changes)
+
+    def _change(self, topic_id: UUID, changes: Iterable[tuple[int, PartitionState]]) -> None:
+        """A broker's death changes each partition of a topic by itself: the list is copied once for all of them."""
+        partitions = self._changing.get(topic_id)
+        if partitions is None:
+            partitions = list(self._topic_before(topic_id).partitions)
+            self._changing[topic_id] = partitions
+        for index, state in changes:
+            if not 0 <= index < len(partitions):
+                topic = self._topic_before(topic_id)
+                raise InvalidInputError(f"a metadata record names the partition {topic.name}-{index}, not there")
+            before = partitions[index].replicas
+            if state.replicas != before:
+                self._count_replicas(before, -1)
+                self._count_replicas(state.replicas, 1)
+            partitions[index] = PartitionImage.from_state(index, state)
 
     def _topic_removed(self, record: TopicRemovedRecord) -> None:
         topic = self._find_topic(record.topic_id)
         self.touched_topics[record.topic_id] = None
         self._names[topic.name] = None
-        self._count_replicas((partition.state for partition in topic.partitions), -1)
+        for partition in topic.partitions:
+            self._count_replicas(partition.replicas, -1)
         resource = topic_resource(topic.name)
         self.changed_configs.discard(resource)
         if resource in self._configs or resource in self.base.configs:
@@ -198,18 +226,29 @@ class MetadataDelta:
         self.changed_configs.add(resource)
 
     def _broker_registered(self, record: BrokerRegisteredRecord) -> None:
-        if self._brokers is None:
-            self._brokers = dict(self.base.brokers)
-        self._brokers[record.broker_id] = BrokerImage(
-            record.broker_id, record.broker_epoch, record.host, record.port, record.rack
+        self._changing_brokers()[record.broker_id] = BrokerImage(
+            *(getattr(record, name) for name in BrokerImage.__struct_fields__)
         )
         self.changed_brokers.add(record.broker_id)
 
+    def _broker_changed(self, record: BrokerChangedRecord) -> None:
+        brokers = self._changing_brokers()
+        broker = brokers.get(record.broker_id)
+        if broker is None or broker.broker_epoch != record.broker_epoch:
+            raise InvalidInputError(
+                f"a metadata record names broker {record.broker_id} of epoch {record.broker_epoch}, not there"
+            )
+        brokers[record.broker_id] = replace(broker, fenced=record.fenced, shutting_down=record.shutting_down)
+        self.changed_brokers.add(record.broker_id)
+
     def _broker_removed(self, record: BrokerRemovedRecord) -> None:
+        self._changing_brokers().pop(record.broker_id, None)
+        self.changed_brokers.add(record.broker_id)
+
+    def _changing_brokers(self) -> dict[int, BrokerImage]:
         if self._brokers is None:
             self._brokers = dict(self.base.brokers)
-        self._brokers.pop(record.broker_id, None)
-        self.changed_brokers.add(record.broker_id)
+        return self._brokers
 
     def _controller_elected(self, record: ControllerRecord) -> None:
         self._controller = (record.broker_id, record.controller_epoch)
@@ -237,13 +276,12 @@ class MetadataDelta:
             self._feature_levels = dict(self.base.feature_levels)
         self._feature_levels[record.name] = record.level
 
-    def _count_replicas(self, partitions: Iterable[PartitionState], step: int) -> None:
+    def _count_replicas(self, replicas: Iterable[int], step: int) -> None:
         if self._replica_counts is None:
             self._replica_counts = dict(self.base.replica_counts)
         counts = self._replica_counts
-        for partition in partitions:
-            for broker_id in partition.replicas:
-                counts[broker_id] = counts.get(broker_id, 0) + step
+        for broker_id in replicas:
+            counts[broker_id] = counts.get(broker_id, 0) + step
 
 
 _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None]]] = MappingProxyType(
@@ -251,9 +289,11 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         TopicRecord: MetadataDelta._topic,
         PartitionsAddedRecord: MetadataDelta._partitions_added,
         PartitionChangedRecord: MetadataDelta._partition_changed,
+        PartitionsChangedRecord: MetadataDelta._partitions_changed,
         TopicRemovedRecord: MetadataDelta._topic_removed,
         ConfigRecord: MetadataDelta._config,
         BrokerRegisteredRecord: MetadataDelta._broker_registered,
+        BrokerChangedRecord: MetadataDelta._broker_changed,
         BrokerRemovedRecord: MetadataDelta._broker_removed,
         ControllerRecord: MetadataDelta._controller_elected,
         ProducerIdsRecord: MetadataDelta._producer_ids,
@@ -281,8 +321,8 @@ def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
         for key, value in sorted(values.items())
     )
     records.extend(
-        BrokerRegisteredRecord(each.broker_id, each.broker_epoch, each.host, each.port, each.rack)
-        for each in image.brokers.values()
+        BrokerRegisteredRecord(*(getattr(broker, name) for name in BrokerImage.__struct_fields__))
+        for broker in image.brokers.values()
     )
     records.extend(
         TopicRecord(topic.name, topic.topic_id, tuple(partition.state for partition in topic.partitions))

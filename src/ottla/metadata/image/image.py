@@ -53,13 +53,28 @@ ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 class BrokerImage(Struct, frozen=True):
-    """A broker that is there. A host of None means the address by which each client reached it."""
+    """A broker of the cluster. A host of None means the address by which each client reached it."""
 
     broker_id: int
     broker_epoch: int
     host: str | None
     port: int
     rack: str | None
+    endpoints: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    """The address of each listener, by its name."""
+    incarnation: str = ""
+    directories: tuple[str, ...] = ()
+    flush: bool = True
+    """Whether it flushes before it acknowledges; what it left unclean is whole only then."""
+    fenced: bool = False
+    """Whether it is out of reach: it leads nothing, is in no ISR, and clients are not told of it."""
+    shutting_down: bool = False
+    """Whether it gives its leaderships away and is given none."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and join an ISR."""
+        return not (self.fenced or self.shutting_down)
 
 
 class PartitionImage(Struct, frozen=True):
@@ -71,6 +86,13 @@ class PartitionImage(Struct, frozen=True):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment adds; they are in `replicas` too, as are those that it is `removing`."""
+    removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    """Replicas that are not in sync and have everything committed nevertheless (KIP-966)."""
+    last_known_leader: int = NO_LEADER
+    """Who led last, while nobody leads."""
 
     @classmethod
     def from_state(cls, index: int, state: PartitionState) -> "PartitionImage":
@@ -80,7 +102,22 @@ class PartitionImage(Struct, frozen=True):
     @property
     def state(self) -> PartitionState:
         """The partition as a record has it."""
-        return PartitionState(self.leader, self.leader_epoch, self.replicas, self.isr, self.partition_epoch)
+        return PartitionState(
+            self.leader,
+            self.leader_epoch,
+            self.replicas,
+            self.isr,
+            self.partition_epoch,
+            self.adding,
+            self.removing,
+            self.elr,
+            self.last_known_leader,
+        )
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether it is on its way to other brokers."""
+        return bool(self.adding or self.removing)
 
 
 class TopicImage(Struct, frozen=True, eq=False, weakref=True):
@@ -127,6 +164,14 @@ class MetadataImage(Struct, frozen=True, eq=False):
     """The features of which a level was finalized; see `feature_level`."""
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     """Quotas by key, of the entities that have any."""
+
+    def live_brokers(self) -> dict[int, BrokerImage]:
+        """The brokers that clients are told of: those that are not fenced."""
+        return {broker_id: broker for broker_id, broker in self.brokers.items() if not broker.fenced}
+
+    def active_brokers(self) -> frozenset[int]:
+        """The brokers that may lead: neither fenced nor shutting down."""
+        return frozenset(broker_id for broker_id, broker in self.brokers.items() if broker.is_active)
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of that name, or None."""
