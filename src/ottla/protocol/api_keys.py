@@ -1,4 +1,4 @@
-"""The APIs of the Kafka protocol that clients and tools send to a broker.
+"""The APIs of the Kafka protocol that clients, tools and other brokers send to a broker.
 
 Message classes are imported when they are first asked for, so that a program pays only for the APIs it speaks.
 """
@@ -66,12 +66,16 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
+    ENVELOPE = 58
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     GET_TELEMETRY_SUBSCRIPTIONS = 71
@@ -181,12 +185,16 @@ APIS = _by_key(
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0, 0),
         Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0),
+        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 0),
         Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0),
+        Api(ApiKey.ENVELOPE, "Envelope", 0, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
+        Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 2, 0),
         Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
         Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0),

@@ -95,8 +95,8 @@ def as_ours(message_class: type[Message], version: int, kio_message: Any) -> Mes
         values = {}
         for each, kio_field in _pairs(struct, type(kio_struct), version):
             value = getattr(kio_struct, kio_field.name)
-            if each.is_array and value is not None:
-                value = tuple(convert_one(each, element) for element in value)
+            if each.is_array:
+                value = None if value is None else tuple(convert_one(each, element) for element in value)
             else:
                 value = convert_one(each, value)
             values[each.attribute] = value
