@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
 
@@ -36,6 +36,8 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._error: ClientError | None = None
         self._versions = VersionTable({})
+        self.on_closed: Callable[[], None] | None = None
+        """Called once when it has ended, whoever ended it."""
 
     @property
     def address(self) -> Address:
@@ -150,6 +152,8 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop, once, whoever ended the connection."""
         self._end(lost(self._address, exc, len(self._correlation)))
+        if self.on_closed is not None:
+            self.on_closed()
 
 
 class AsyncioIo:

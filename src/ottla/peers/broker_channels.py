@@ -1,0 +1,204 @@
+"""Connections from this broker to the others, made when they are first used.
+
+    request(broker 2, lane) --> channel (2, lane) --> connection: connect, versions, proof of the secret, versions again
+                                    |
+       the image changes: broker 2 is gone, or has another epoch or address --> closed; what waits fails
+
+A channel connects when somebody wants to send. Requests of one channel are answered in order, so those that may wait
+long at the other side have lanes of their own.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NewType, TypeVar
+
+from msgspec import Struct
+
+from ottla.client.address import Address
+from ottla.client.errors import BrokerUnreachableError, ClientError
+from ottla.client.options import ClientOptions
+from ottla.client.retry import Deadline
+from ottla.metadata.image.image import MetadataImage
+from ottla.peers.authentication import BrokerAuthentication
+from ottla.peers.broker_channel import BrokerChannel
+from ottla.peers.endpoint import address_between_brokers
+from ottla.peers.errors import BrokerNotKnownError
+from ottla.peers.peer_connection import PeerConnection, PeerIo
+from ottla.protocol.message import ApiMessage
+from ottla.runtime.clock import Clock
+from ottla.runtime.rng import Rng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=ApiMessage)
+
+Lane = NewType("Lane", str)
+GENERAL: Final = Lane("general")
+"""What is answered soon."""
+HEARTBEAT: Final = Lane("heartbeat")
+"""What must not wait behind anything."""
+FORWARD: Final = Lane("forward")
+"""What clients asked of the controller; it may take as long as they are willing to wait."""
+MARKERS: Final = Lane("markers")
+"""What waits until it is committed."""
+
+
+def fetch_lane(number: int) -> Lane:
+    """The lane of one replica fetcher: its requests wait for records."""
+    return Lane(f"fetch-{number}")
+
+
+CONNECT_TIMEOUT_MS: Final = 5_000
+HANDSHAKE_TIMEOUT_MS: Final = 5_000
+IN_FLIGHT_MAX: Final = 256
+"""Unanswered requests of one channel; a further one waits its turn."""
+
+
+class _Peer(Struct, frozen=True):
+    """Another broker as the image has it."""
+
+    broker_id: int
+    broker_epoch: int
+    address: Address | None
+
+
+class BrokerChannels:
+    """Belongs to the event loop; its methods may be called concurrently."""
+
+    def __init__(
+        self,
+        authentication: BrokerAuthentication,
+        listener_name: str,
+        io: PeerIo,
+        *,
+        clock: Clock,
+        rng: Rng,
+        timer: Timer,
+        tasks: Tasks,
+    ) -> None:
+        """`listener_name` is the listener by which brokers speak to each other, on all of them."""
+        self._authentication = authentication
+        self._listener_name = listener_name
+        self._io = io
+        self._clock = clock
+        self._rng = rng
+        self._timer = timer
+        self._tasks = tasks
+        self._peers: dict[int, _Peer] = {}
+        self._channels: dict[tuple[int, Lane], BrokerChannel] = {}
+        self._checked: set[int] = set()
+        self._unreachable: set[int] = set()
+        self._is_closed = False
+        self.on_unreachable: Callable[[int, int], None] | None = None
+        """Called with a broker's id and epoch when a connection with it has ended and a new one was refused: nobody
+        listens there any more. None on a broker for which that is no news."""
+
+    @property
+    def broker_id(self) -> int:
+        """This broker."""
+        return self._authentication.identity.broker_id
+
+    def on_image(self, image: MetadataImage, _delta: object = None) -> None:
+        """The image has changed: close what leads to brokers that are gone, moved or were started anew."""
+        peers = {
+            broker_id: _Peer(
+                broker_id, broker.broker_epoch, address_between_brokers(image.brokers[broker_id], self._listener_name)
+            )
+            for broker_id, broker in image.brokers.items()
+            if broker_id != self.broker_id
+        }
+        if peers == self._peers:
+            return
+        for key in [key for key in self._channels if peers.get(key[0]) != self._peers.get(key[0])]:
+            self._channels.pop(key).close()
+        self._peers = peers
+
+    async def request(
+        self, broker_id: int, message: ApiMessage, response: type[R], *, timeout_ms: int, lane: Lane = GENERAL
+    ) -> R:
+        """Send a request to another broker and return its answer, whose error codes are not looked at.
+
+        `timeout_ms` counts from now: it is for making a connection, where there is none, and for the answer. Raises
+        BrokerUnreachableError (BrokerNotKnownError), ConnectionLostError, RequestTimedOutError, UnsupportedApiError,
+        ProtocolViolationError, NotProvenError; all but the first may come after the other side has acted.
+        """
+        deadline = Deadline(self._clock, timeout_ms)
+        connection = await self._channel(broker_id, lane).connection(deadline)
+        return await connection.request(message, response, timeout_ms=max(deadline.left_ms, 1))
+
+    def check(self, broker_id: int) -> None:
+        """A connection of that broker's has ended: find out whether it still listens, if that is of interest here."""
+        if self.on_unreachable is None or broker_id in self._checked or broker_id not in self._peers or self._is_closed:
+            return
+        self._checked.add(broker_id)
+        self._tasks.spawn(self._check(self._peers[broker_id]), f"looking for broker {broker_id}")
+
+    async def _check(self, peer: _Peer) -> None:
+        try:
+            await self._channel(peer.broker_id, GENERAL).connection(Deadline(self._clock, CONNECT_TIMEOUT_MS))
+        except BrokerUnreachableError as error:
+            is_refused = isinstance(error.__cause__, ConnectionRefusedError)
+            if is_refused and self.on_unreachable is not None and self._peers.get(peer.broker_id) == peer:
+                self.on_unreachable(peer.broker_id, peer.broker_epoch)
+        except ClientError as error:
+            logger.debug("broker %d: %s", peer.broker_id, error)
+        finally:
+            self._checked.discard(peer.broker_id)
+
+    def close(self) -> None:
+        """End all connections; no others are made."""
+        self._is_closed = True
+        self._peers.clear()
+        while self._channels:
+            self._channels.popitem()[1].close()
+
+    def _channel(self, broker_id: int, lane: Lane) -> BrokerChannel:
+        channel = self._channels.get((broker_id, lane))
+        if channel is None:
+            peer = self._peers.get(broker_id)
+            if peer is None:
+                raise BrokerNotKnownError(f"broker {broker_id} is not in the cluster")
+            channel = self._channels[broker_id, lane] = BrokerChannel(
+                f"broker {broker_id}",
+                partial(self._connect, peer),
+                partial(self.check, broker_id),
+                timer=self._timer,
+                rng=self._rng,
+                tasks=self._tasks,
+            )
+        return channel
+
+    async def _connect(self, peer: _Peer) -> PeerConnection:
+        try:
+            connection = await self._connected(peer)
+        except ClientError as error:
+            if peer.broker_id not in self._unreachable:
+                self._unreachable.add(peer.broker_id)
+                logger.warning("no connection to broker %d, for now: %s", peer.broker_id, error)
+            raise
+        if peer.broker_id in self._unreachable:
+            self._unreachable.discard(peer.broker_id)
+            logger.info("broker %d is reached again at %s", peer.broker_id, connection.address)
+        return connection
+
+    async def _connected(self, peer: _Peer) -> PeerConnection:
+        if peer.address is None:
+            raise BrokerNotKnownError(f"broker {peer.broker_id} has no listener {self._listener_name}")
+        options = ClientOptions(
+            (peer.address,),
+            client_id=f"broker-{self.broker_id}",
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            handshake_timeout_ms=HANDSHAKE_TIMEOUT_MS,
+            in_flight_requests_max=IN_FLIGHT_MAX,
+        )
+        connection = await self._io.connect(peer.address, options)
+        try:
+            await self._authentication.prove(connection, peer.broker_id, HANDSHAKE_TIMEOUT_MS)
+            await connection.agree_on_versions(HANDSHAKE_TIMEOUT_MS)
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,117 @@
+"""The server of SCRAM: has a client prove that it knows a password, and proves the same to it. No I/O here.
+
+server = ScramServer(SCRAM_SHA_512, credential_of, nonce)
+receive first, send server.challenge(first)
+receive final, send server.outcome(final)       server.user is who it is, from now on
+"""
+
+import hmac
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from ottla.security.scram import (
+    NONCE_CHARACTERS_MIN,
+    Mechanism,
+    ScramCredential,
+    ScramError,
+    attributes_of,
+    base64_of,
+    bytes_of,
+    exclusive_or,
+    hash_of,
+    signature,
+    text_of,
+    unquoted,
+    without_binding,
+)
+
+CredentialOf = Callable[[str, Mapping[str, str]], ScramCredential]
+"""What to check a user against, by the name and the extensions of its first message. Raises ScramError to refuse it;
+one that is merely unknown is better given a credential nobody has, so that names cannot be tried out."""
+
+
+class _Step(Enum):
+    FIRST = 1
+    FINAL = 2
+    OVER = 3
+
+
+class ScramServer:
+    """One exchange; each step once, in order. What fails raises ScramError, and the exchange is over."""
+
+    __slots__ = (
+        "_bare",
+        "_challenge",
+        "_credential",
+        "_credential_of",
+        "_header",
+        "_mechanism",
+        "_nonce",
+        "_step",
+        "_user",
+        "user",
+    )
+
+    def __init__(self, mechanism: Mechanism, credential_of: CredentialOf, nonce: str) -> None:
+        """`nonce` is printable, without a comma, and never used again."""
+        assert len(nonce) >= NONCE_CHARACTERS_MIN
+        assert "," not in nonce
+        self._mechanism = mechanism
+        self._credential_of = credential_of
+        self._nonce = nonce
+        self._header = self._bare = self._challenge = self._user = ""
+        self._credential: ScramCredential | None = None
+        self._step = _Step.FIRST
+        self.user: str | None = None
+        """Who the client is; None until it has proved it."""
+
+    def challenge(self, message: bytes | memoryview) -> bytes:
+        """The client's first message; returns what to answer."""
+        self._go(_Step.FIRST, _Step.OVER)
+        self._header, act_as, self._bare = without_binding(text_of(message))
+        pairs = attributes_of(self._bare)
+        if [key for key, _ in pairs[:2]] != ["n", "r"]:
+            raise ScramError("the client's first message is not n=..,r=..")
+        (_, name), (_, nonce) = pairs[:2]
+        self._user = unquoted(name)
+        if act_as not in ("", self._user):
+            raise ScramError("the client asks to act as somebody else")
+        if len(nonce) < NONCE_CHARACTERS_MIN:
+            raise ScramError(f"the client's nonce has fewer than {NONCE_CHARACTERS_MIN} characters")
+        self._credential = credential = self._credential_of(self._user, dict(pairs[2:]))
+        self._nonce = nonce + self._nonce
+        self._challenge = f"r={self._nonce},s={base64_of(credential.salt)},i={credential.iterations}"
+        self._step = _Step.FINAL
+        return self._challenge.encode()
+
+    def outcome(self, message: bytes | memoryview) -> bytes:
+        """The client's second message; returns what to answer to one that has proved that it knows the password.
+
+        The nonce must be the whole one of this exchange (CVE-2024-56128).
+        """
+        self._go(_Step.FINAL, _Step.OVER)
+        credential = self._credential
+        assert credential is not None
+        text = text_of(message)
+        pairs = attributes_of(text)
+        keys = [key for key, _ in pairs]
+        if keys[:2] != ["c", "r"] or keys[-1] != "p":
+            raise ScramError("the client's second message is not c=..,r=..,p=..")
+        binding, nonce, proof = pairs[0][1], pairs[1][1], bytes_of(pairs[-1][1])
+        if not hmac.compare_digest(bytes_of(binding), self._header.encode()):
+            raise ScramError("the client's second message does not belong to its first one")
+        if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
+            raise ScramError("the client's second message is of another exchange")
+        said = f"{self._bare},{self._challenge},{text[: text.rindex(',p=')]}".encode()
+        hidden = signature(self._mechanism, credential.stored_key, said)
+        if len(proof) != len(hidden) or not hmac.compare_digest(
+            hash_of(self._mechanism, exclusive_or(proof, hidden)), credential.stored_key
+        ):
+            raise ScramError("the client did not prove that it knows the password")
+        self.user = self._user
+        return f"v={base64_of(signature(self._mechanism, credential.server_key, said))}".encode()
+
+    def _go(self, expected: _Step, following: _Step) -> None:
+        if self._step is not expected:
+            raise ScramError("a message of SCRAM came out of turn")
+        self._step = following
