@@ -1,58 +1,262 @@
 """The life of this broker in its cluster: from the open store to the end of its session.
 
-    open the store --> register: session, broker epoch --> elect --> load the metadata --> take over --> ... --> close
+    open --> register: session, broker epoch --> load --> does somebody decide? <-----------------------------+
+                ^                                          yes |         | no                                 |
+                |                                              |         +--> elect --lost------------------->+
+                |                                              v                |                             |
+                |                                        follow the log         +--won--> read to the end,    |
+                |                                              |                          take over           |
+                |                                              |                             |                |
+                |                      the controller's session ended, or an election    fenced, or           |
+                |                                              |                         an outcome unknown   |
+                |                                              +-------------------------> resign ----------->+
+                +------- this broker's session ended, at any time: resign
 
-The election comes before the load: from then on nobody else appends, so what is loaded is all there is to decide on.
-follows the log, and sends what is to be decided to the controller it finds there.
+Who was elected reads the log to its end before it decides: nobody else appends from the election on. A broker that
+loses an election goes on following. One whose session ended resigns at once, and registers anew.
 """
 
-import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import topic_id_text
-from ottla.metadata.store.interface import MetadataStore
+from ottla.metadata.registration import BrokerRegistration
+from ottla.metadata.store.interface import (
+    FencedError,
+    MetadataStore,
+    Session,
+    SessionExpiredError,
+    StaleOffsetError,
+    StoreError,
+)
+from ottla.model.errors import ApiError, InvalidInputError
 from ottla.runtime.rng import Rng
-from ottla.settings.broker_settings import BrokerSettings
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
 
+logger = logging.getLogger(__name__)
 
-class BrokerAddress(Struct, frozen=True):
-    """Where clients find this broker. A host of None means: at the address by which each of them came."""
+RETRY_MS: Final = 250
+"""How long to wait before a store that could not be asked is asked again."""
 
-    host: str | None
-    port: int
+SECRET_BYTES: Final = 32
+"""More than anybody can guess."""
 
 
 class BrokerLifecycle:
-    """Starts once and closes once. Belongs to the event loop."""
+    """Starts once and closes once. Belongs to the event loop.
+
+    The lists of callbacks are for other parts to add to before `start`; each is called on the event loop.
+    """
 
     def __init__(
-        self, settings: BrokerSettings, store: MetadataStore, loader: MetadataLoader, controller: Controller, rng: Rng
+        self,
+        store: MetadataStore,
+        loader: MetadataLoader,
+        controller: Controller,
+        *,
+        rng: Rng,
+        timer: Timer,
+        tasks: Tasks,
     ) -> None:
-        self._settings = settings
         self._store = store
         self._loader = loader
         self._controller = controller
         self._rng = rng
+        self._timer = timer
+        self._tasks = tasks
+        self._cluster_id = ""
+        self._session: Session | None = None
+        self._registration: BrokerRegistration | None = None
+        self._controller_epoch: int | None = None
+        self._has_session = False
+        self._has_news = False
+        self._is_settling = True
+        self._is_closed = False
+        self.on_registered: list[Callable[[Session], object]] = []
+        """A session began: at the start, and each time one had ended."""
+        self.on_session_lost: list[Callable[[], object]] = []
+        """The session ended: what the cluster agreed on may have changed already, and the ISR stays as it is."""
+        self.on_became_controller: list[Callable[[int], object]] = []
+        """This broker decides from now on, with this controller epoch."""
+        self.on_resigned: list[Callable[[], object]] = []
+        """This broker decides no more."""
 
-    async def start(self, address: BrokerAddress) -> MetadataImage:
-        """Open the store, register this broker, become the controller; returns the image with this broker in it.
+    @property
+    def session(self) -> Session:
+        """The newest session of this broker, which may have ended."""
+        assert self._session is not None, "not registered yet"
+        return self._session
 
-        Raises StoreError, and InvalidInputError when the stored metadata is damaged.
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker decides."""
+        return self._controller_epoch is not None
+
+    async def open(self) -> str:
+        """Open the store; returns the id of the cluster, which is new at the first start. Raises StoreError."""
+        self._cluster_id = await self._store.open(topic_id_text(self._rng.uuid()))
+        return self._cluster_id
+
+    async def cluster_secret(self) -> bytes:
+        """What the brokers of the cluster know and nobody else, made when it is asked for the first time.
+
+        Raises StoreError.
         """
-        cluster_id = await self._store.open(topic_id_text(self._rng.uuid()))
-        registration = {"host": address.host, "port": address.port, "rack": self._settings.text("broker.rack")}
-        session = await self._store.register_broker(self._settings.node_id, json.dumps(registration).encode())
-        newest = await self._store.controller()
-        epoch = await self._store.elect(session, seen_epoch=newest.epoch)
-        await self._loader.load(cluster_id)
-        await self._controller.take_over(session.broker_id, epoch)
+        return await self._store.cluster_secret(self._rng.token_bytes(SECRET_BYTES))
+
+    async def start(self, broker_id: int, registration: BrokerRegistration) -> MetadataImage:
+        """Register this broker, become the controller unless somebody is; returns the image with this broker in it.
+
+        No other image follows, and no decision is seen, until `follow`. Raises StoreError, BrokerIdTakenError among
+        them, and InvalidInputError when the stored metadata is damaged.
+        """
+        self._store.watch(lambda _end_offset: self._settle_soon())
+        self._store.watch_brokers(self._on_brokers)
+        self._store.watch_controller(self._settle_soon)
+        self._store.watch_session(self._on_session_end)
+        self._controller.on_refused = self._on_refused
+        await self._register(broker_id, registration)
+        await self._loader.load(self._cluster_id)
+        while not self._is_in_image():
+            self._has_news = False
+            try:
+                await self._settle()
+            except (FencedError, StaleOffsetError, SessionExpiredError) as error:
+                self._on_refused(error)
+            if not self._is_in_image() and not self._has_news:
+                await self._timer.sleep(RETRY_MS)
+        await self._loader.hold()
         return self._loader.image
+
+    def follow(self) -> None:
+        """Let images come: those who act on them have subscribed."""
+        self._loader.release()
+        self._is_settling = False
+        self._settle_soon()
 
     async def close(self) -> None:
         """End the session. What waits for a decision is told that this broker is no longer the controller."""
-        self._controller.resign()
+        self._is_closed = True
+        self._resign()
         await self._store.close()
+
+    async def _register(self, broker_id: int, registration: BrokerRegistration) -> None:
+        self._session = await self._store.register_broker(
+            broker_id, registration.encode(), takes_over=registration.directory_token
+        )
+        self._has_session = True
+        # While its process lives, what a broker wrote is not lost with its session.
+        self._registration = replace(registration, previous_epoch=self._session.broker_epoch)
+        for callback in _each(self.on_registered):
+            callback(self._session)
+
+    def _is_in_image(self) -> bool:
+        registered = self._loader.image.brokers.get(self.session.broker_id)
+        return registered is not None and registered.broker_epoch == self.session.broker_epoch
+
+    def _on_brokers(self) -> None:
+        if self.is_controller:
+            self._tasks.spawn(self._tell_of_brokers(), "brokers came or went")
+
+    async def _tell_of_brokers(self) -> None:
+        try:
+            await self._controller.brokers_changed()
+        except (ApiError, StoreError) as error:
+            logger.warning("the brokers that came or went could not be taken in, trying again: %s", error)
+            await self._timer.sleep(RETRY_MS)
+            self._on_brokers()
+
+    def _on_session_end(self) -> None:
+        self._has_session = False
+        self._resign()
+        self._settle_soon()
+
+    def _on_refused(self, error: StoreError) -> None:
+        """The store took no decision of ours: another broker decides, or nobody knows what became of it."""
+        if isinstance(error, SessionExpiredError):
+            self._has_session = False
+        self._resign()
+        self._settle_soon()
+
+    def _resign(self) -> None:
+        self._controller.resign()
+        if self._controller_epoch is None:
+            return
+        logger.info("broker %d is the controller no more", self.session.broker_id)
+        self._controller_epoch = None
+        for callback in _each(self.on_resigned):
+            callback()
+
+    def _settle_soon(self) -> None:
+        """Look at the store again, in a task: something changed there, or here."""
+        self._has_news = True
+        if not self._is_settling and not self._is_closed:
+            self._is_settling = True
+            self._tasks.spawn(self._settle_all(), "broker lifecycle")
+
+    async def _settle_all(self) -> None:
+        try:
+            while self._has_news and not self._is_closed:
+                self._has_news = False
+                try:
+                    await self._settle()
+                except (FencedError, StaleOffsetError, SessionExpiredError) as error:
+                    logger.info("another broker was faster: %s", error)
+                    self._on_refused(error)
+                except StoreError as error:
+                    logger.warning("the metadata store cannot be used; trying again: %s", error)
+                    await self._timer.sleep(RETRY_MS)
+                    self._has_news = True
+                except InvalidInputError:
+                    logger.exception("this broker cannot read the metadata, and stays at what it has")
+        finally:
+            self._is_settling = False
+
+    async def _settle(self) -> None:
+        """Take the role that the store says is this broker's, and read what there is to read."""
+        if not self._has_session:
+            await self._register_again()
+        if self.is_controller:
+            return
+        newest = await self._store.controller()
+        own_id = self.session.broker_id
+        if newest.alive and newest.broker_id != own_id:
+            await self._loader.catch_up()
+            return
+        epoch = await self._store.elect(self.session, seen_epoch=newest.epoch)
+        await self._loader.catch_up()
+        await self._controller.take_over(own_id, epoch)
+        self._controller_epoch = epoch
+        logger.info("broker %d is the controller, with epoch %d", own_id, epoch)
+        for callback in _each(self.on_became_controller):
+            callback(epoch)
+        self._on_brokers()
+
+    async def _register_again(self) -> None:
+        assert self._registration is not None
+        logger.warning("the session of broker %d has ended; registering anew", self.session.broker_id)
+        for callback in _each(self.on_session_lost):
+            callback()
+        await self._register(self.session.broker_id, self._registration)
+
+
+def _each(callbacks: Iterable[Callable[..., object]]) -> Iterable[Callable[..., None]]:
+    """The callbacks, made so that one which fails stops no other."""
+
+    def guarded(callback: Callable[..., object]) -> Callable[..., None]:
+        def call(*args: object) -> None:
+            try:
+                callback(*args)
+            except Exception:
+                logger.exception("one who acts on this broker's life in the cluster failed")
+
+        return call
+
+    return map(guarded, callbacks)

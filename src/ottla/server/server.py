@@ -37,11 +37,12 @@ from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_kind import MODULES_READ_LATER
-from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
+from ottla.metadata.broker_lifecycle import BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.features import TRANSACTION_VERSION
 from ottla.metadata.loader import MetadataLoader
+from ottla.metadata.registration import BrokerRegistration
 from ottla.metadata.store.interface import MetadataStore
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
@@ -97,7 +98,9 @@ class Server:
         settings, doors = self._settings, self._doors
         self._metadata = MetadataLoader(store, doors.tasks)
         self._controller = Controller(store, self._metadata, settings, doors.rng, doors.tasks)
-        self._lifecycle = BrokerLifecycle(settings, store, self._metadata, self._controller, doors.rng)
+        self._lifecycle = BrokerLifecycle(
+            store, self._metadata, self._controller, rng=doors.rng, timer=doors.timer, tasks=doors.tasks
+        )
         self._replicas = ReplicaManager(lambda: self._metadata.image)
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         authorizer = ALLOW_ALL
@@ -228,14 +231,18 @@ class Server:
         self._logs.on_failure = self._on_directory_failure
         advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
-        image = await self._lifecycle.start(BrokerAddress(host, port))
-        is_known = await self._logs.identify(image.cluster_id, self._settings.node_id)
+        is_known = await self._logs.identify(await self._lifecycle.open(), self._settings.node_id)
+        registration = BrokerRegistration(
+            host=host, port=port, rack=self._settings.text("broker.rack"), incarnation=str(self._doors.rng.uuid())
+        )
+        image = await self._lifecycle.start(self._settings.node_id, registration)
         await self._dynamic_config.apply(image)
         self._client_quotas.apply(image)
         await self._keeper.load(image, is_known=is_known)
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
         self._metadata.publisher.subscribe(self._keeper.on_image)
+        self._lifecycle.follow()
         self._housekeeping.start()
         self._logs.cleaner.start()
         self._memory_return.start()

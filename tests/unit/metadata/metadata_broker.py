@@ -1,13 +1,17 @@
 """What of a broker agrees on the metadata: a store on disk, the images, the controller, and its life in the cluster."""
 
+import asyncio
 from pathlib import Path
 
-from ottla.metadata.broker_lifecycle import BrokerAddress, BrokerLifecycle
+from ottla.metadata.broker_lifecycle import BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.loader import MetadataLoader
+from ottla.metadata.registration import BrokerRegistration
 from ottla.metadata.store.embedded import EmbeddedStore
+from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
 from ottla.settings.broker_settings import BrokerSettings
 
 
@@ -18,11 +22,18 @@ class MetadataBroker:
         self.store = EmbeddedStore(directory)
         self.loader = MetadataLoader(self.store, tasks)
         self.controller = Controller(self.store, self.loader, settings, rng, tasks)
-        self.lifecycle = BrokerLifecycle(settings, self.store, self.loader, self.controller, rng)
+        self.timer = Timer(SystemClock(), asyncio.get_running_loop().call_later)
+        self.lifecycle = BrokerLifecycle(
+            self.store, self.loader, self.controller, rng=rng, timer=self.timer, tasks=tasks
+        )
+        self.broker_id = settings.node_id
 
     async def start(self) -> None:
         """Register it and make it the controller."""
-        await self.lifecycle.start(BrokerAddress(None, 9092))
+        await self.lifecycle.open()
+        registration = BrokerRegistration(host=None, port=9092, directories=(f"directory of {self.broker_id}",))
+        await self.lifecycle.start(self.broker_id, registration)
+        self.lifecycle.follow()
 
     async def close(self) -> None:
         """End its session."""

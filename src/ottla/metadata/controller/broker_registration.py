@@ -1,10 +1,10 @@
 """Decides which brokers the metadata shows: those whose session in the store has not ended."""
 
-import json
 from collections.abc import Sequence
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import BrokerRegisteredRecord, BrokerRemovedRecord, MetadataRecord
+from ottla.metadata.registration import decode_registration
 from ottla.metadata.store.interface import LiveBroker
 
 
@@ -17,8 +17,8 @@ def decide_registrations(image: MetadataImage, live: Sequence[LiveBroker]) -> li
     for broker in live:
         known = image.brokers.get(broker.broker_id)
         if known is None or known.broker_epoch != broker.broker_epoch:
-            said = json.loads(broker.registration)
+            said = decode_registration(broker.registration)
             records.append(
-                BrokerRegisteredRecord(broker.broker_id, broker.broker_epoch, said["host"], said["port"], said["rack"])
+                BrokerRegisteredRecord(broker.broker_id, broker.broker_epoch, said.host, said.port, said.rack)
             )
     return records

@@ -10,7 +10,7 @@ disk writes.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -39,6 +39,7 @@ from ottla.metadata.store.interface import (
     SessionExpiredError,
     StaleOffsetError,
     StoreError,
+    UnknownOutcomeError,
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -77,6 +78,8 @@ class Controller:
         self._epoch = NO_EPOCH
         self._waiting: deque[_Waiting] = deque()
         self._is_running = False
+        self.on_refused: Callable[[StoreError], object] = lambda _error: None
+        """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
 
     @property
     def image(self) -> MetadataImage:
@@ -91,9 +94,15 @@ class Controller:
         self._epoch = epoch
         records: list[MetadataRecord] = [ControllerRecord(broker_id, epoch)]
         records += decide_registrations(self.image, await self._store.live_brokers())
+        from_offset = self.image.end_offset
         await self._append(records)
-        await self._loader.advance(records)
+        await self._loader.advance(records, from_offset=from_offset)
         await self._loader.compact(epoch)
+
+    async def brokers_changed(self) -> None:
+        """Sessions came or went: have the metadata show those that live."""
+        live = await self._store.live_brokers()
+        await self.decide(lambda image: Decision(tuple(decide_registrations(image, live)), None))
 
     def resign(self) -> None:
         """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
@@ -191,6 +200,7 @@ class Controller:
 
     async def _decide_batch(self, batch: "list[_Waiting]") -> None:
         image = self.image
+        from_offset = image.end_offset
         records: list[MetadataRecord] = []
         decided: list[tuple[_Waiting, Any]] = []
         for waiting in batch:
@@ -207,7 +217,7 @@ class Controller:
         try:
             if records:
                 await self._append(records)
-                await self._loader.advance(records)
+                await self._loader.advance(records, from_offset=from_offset)
         except StoreError as error:
             failure = self._refused(error)
             for waiting, _ in decided:
@@ -223,7 +233,8 @@ class Controller:
 
     def _refused(self, error: StoreError) -> ApiError:
         logger.error("the metadata could not be changed: %s", error)
-        if isinstance(error, FencedError | StaleOffsetError | SessionExpiredError):
+        if isinstance(error, FencedError | StaleOffsetError | SessionExpiredError | UnknownOutcomeError):
+            self.on_refused(error)
             return ApiError(ErrorCode.NOT_CONTROLLER, f"this broker is not the controller: {error}")
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be written: {error}")
 

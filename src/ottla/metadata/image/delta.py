@@ -74,6 +74,10 @@ class MetadataDelta:
         """Whether a quota of a client is another than before."""
         return self._client_quotas is not None
 
+    def mark_quotas_changed(self) -> None:
+        """Have it say that a quota changed, whatever was replayed."""
+        self._client_quotas = dict(self.base.client_quotas)
+
     @property
     def created_topics(self) -> list[TopicImage]:
         """Topics that `base` does not have."""

@@ -32,10 +32,11 @@ def open_store(location: str, data_dir: Path, *, session_timeout_ms: int = SESSI
     _require_location(location)
     if location.startswith(ZOOKEEPER):
         raise InvalidSettingError(f"metadata={location} is not served yet: write {EMBEDDED} or {EMBEDDED}:PATH")
-    from ottla.metadata.store.embedded import EmbeddedStore
+    from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
 
     _, _, path = location.partition(":")
-    return EmbeddedStore(Path(path).absolute() if path else data_dir, session_timeout_ms=session_timeout_ms)
+    directory = Path(path.removesuffix(f"/{FILE_NAME}")).absolute() if path else data_dir
+    return EmbeddedStore(directory, session_timeout_ms=session_timeout_ms)
 
 
 def _require_location(location: str) -> None:

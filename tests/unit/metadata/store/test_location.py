@@ -5,7 +5,12 @@ from ottla.settings.definition import InvalidSettingError
 
 
 async def test_the_embedded_store_lies_in_the_data_directory_or_where_it_is_said_to(tmp_path):
-    for location, directory in (("embedded", tmp_path), (f"embedded:{tmp_path}/a/b", tmp_path / "a" / "b")):
+    below = tmp_path / "a" / "b"
+    for location, directory in (
+        ("embedded", tmp_path),
+        (f"embedded:{below}", below),
+        (f"embedded:{tmp_path}/c/metadata.db", tmp_path / "c"),
+    ):
         store = open_store(location, tmp_path)
         await store.open("cluster")
         await store.close()
