@@ -10,6 +10,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+RETENTION_LATER = {"log.retention.check.interval.ms": "86400000"}
+"""Tests write records of any age, and read them when retention may just have looked."""
+
 READY = re.compile(r"ready.*kafka (?P<host>\S+):(?P<port>\d+)")
 
 
@@ -41,7 +44,7 @@ class BrokerProcess:
         """Begin to start."""
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
         command += ["--kafka", f"127.0.0.1:{self.port}"]
-        for key, value in self.settings.items():
+        for key, value in {**RETENTION_LATER, **self.settings}.items():
             command += ["--set", f"{key}={value}"]
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
