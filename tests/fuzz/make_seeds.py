@@ -6,6 +6,7 @@ python -m tests.fuzz.make_seeds        writes them into tests/fuzz/seeds, beside
 import importlib
 import struct
 from collections.abc import Iterator
+from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -275,7 +276,7 @@ def small_files() -> Seeds:
         ("leader-epochs", format_checkpoint([(0, 0), (2, 40), (3, 91)])),
         ("offset-checkpoint", format_checkpoint([("orders", 0, 4711), ("orders", 1, 815)])),
         ("partition-metadata", format_partition_metadata(TOPIC_ID)),
-        ("meta-properties", b"# made\n" + format_meta_properties(MetaProperties("4L6g3nShT", 1, "oS3kqpEUQj"))),
+        ("meta-properties", b"# made\n" + format_meta_properties(MetaProperties("4L6g3nShT", 1, UUID(int=5)))),
         ("snapshot", encode_snapshot([state])),
         ("properties", b"# c\nlog.dirs = /var\\\n  /lib\nname:caf\\u00e9\\t\nflag\n"),
         ("transaction-index", b"".join(each.encode() for each in aborted)),

@@ -1,6 +1,7 @@
-"""What lies in the data directory, for those who watch disks (KIP-113, KIP-827)."""
+"""What lies in the data directories, for those who watch disks (KIP-113, KIP-827)."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -8,17 +9,25 @@ from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, 
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
+from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log_manager import LogManager
 
 UNKNOWN_BYTES = -1
 
 
+class LogDescription(Struct, frozen=True):
+    """A log with its bytes."""
+
+    topic_partition: TopicPartition
+    size: int
+
+
 class LogDirectoryDescription(Struct, frozen=True):
-    """The directory, the bytes of each log in it, and the size and the room of its file system, -1 when unknown."""
+    """A directory, the logs in it sorted by name, and the size and the room of its file system, -1 when unknown."""
 
     path: str
     error: ErrorCode
-    log_sizes: dict[TopicPartition, int]
+    logs: Sequence[LogDescription] = ()
     total_bytes: int = UNKNOWN_BYTES
     usable_bytes: int = UNKNOWN_BYTES
 
@@ -34,22 +43,28 @@ class LogDirectoryService:
 
     async def describe(
         self, principal: Principal, wanted: Collection[TopicPartition] | None
-    ) -> LogDirectoryDescription:
-        """The directory with the logs of the partitions `wanted` that are there, or with None of all.
+    ) -> list[LogDirectoryDescription]:
+        """Each directory with the logs of the partitions `wanted` that are there, or with None of all.
 
-        KAFKA_STORAGE_ERROR, and nothing else, when the directory is offline or cannot be asked. Raises ApiError
+        KAFKA_STORAGE_ERROR, and nothing else, of one that is offline or cannot be asked. Raises ApiError
         CLUSTER_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
-        try:
-            total_bytes, usable_bytes = await self._logs.space()
-        except OSError:
-            return LogDirectoryDescription(self._logs.path, ErrorCode.KAFKA_STORAGE_ERROR, {})
-        if self._logs.failure is not None:
-            return LogDirectoryDescription(self._logs.path, ErrorCode.KAFKA_STORAGE_ERROR, {})
-        if wanted is None:
-            found = self._logs.logs()
-        else:
-            found = tuple(log for each in wanted if (log := self._logs.log(each)) is not None)
-        sizes = {log.topic_partition: log.size for log in found}
-        return LogDirectoryDescription(self._logs.path, ErrorCode.NONE, sizes, total_bytes, usable_bytes)
+        return await asyncio.gather(*(_describe(directory, wanted) for directory in self._logs.directories))
+
+
+async def _describe(directory: DirectoryLogs, wanted: Collection[TopicPartition] | None) -> LogDirectoryDescription:
+    offline = LogDirectoryDescription(directory.path, ErrorCode.KAFKA_STORAGE_ERROR)
+    try:
+        total_bytes, usable_bytes = await directory.space()
+    except OSError:
+        return offline
+    if directory.failure is not None:
+        return offline
+    logs = [
+        LogDescription(log.topic_partition, log.size)
+        for log in directory.logs()
+        if wanted is None or log.topic_partition in wanted
+    ]
+    logs.sort(key=lambda log: log.topic_partition)
+    return LogDirectoryDescription(directory.path, ErrorCode.NONE, logs, total_bytes, usable_bytes)

@@ -6,7 +6,7 @@ round of retention.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
@@ -15,6 +15,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import is_internal_topic
+from ottla.model.topic_partition import TopicPartition
 from ottla.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
@@ -36,10 +37,10 @@ class RecordDeletion:
     def __init__(
         self,
         replicas: ReplicaManager,
-        write_log_starts: Callable[[], Awaitable[None]],
+        write_log_starts: Callable[[Iterable[TopicPartition]], Awaitable[None]],
         authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
-        """`write_log_starts` makes the log starts of all partitions durable; it raises OSError when it cannot."""
+        """`write_log_starts` makes the log starts of partitions durable; it raises OSError when it cannot."""
         self._replicas = replicas
         self._write_log_starts = write_log_starts
         self._authorizer = authorizer
@@ -62,7 +63,7 @@ class RecordDeletion:
         if all(isinstance(outcome, ApiError) for outcome in outcomes):
             return outcomes
         try:
-            await self._write_log_starts()
+            await self._write_log_starts(TopicPartition(each.topic, each.partition) for each in wanted)
         except OSError as error:
             logger.error("the log starts could not be written, records that were to be deleted may return: %s", error)
             failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log starts could not be written: {error}")

@@ -1,5 +1,6 @@
 """Holding work back while more of it arrives, to do it in one go (as TCP_CORK and the streams of Node.js do)."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -23,3 +24,22 @@ class NoCork:
 
     def uncork(self) -> None:
         """Nothing to do."""
+
+
+class Corks:
+    """Several that gather, told together."""
+
+    __slots__ = ("_corks",)
+
+    def __init__(self, corks: Sequence[Cork]) -> None:
+        self._corks = corks
+
+    def cork(self) -> None:
+        """All of them gather."""
+        for each in self._corks:
+            each.cork()
+
+    def uncork(self) -> None:
+        """All of them go."""
+        for each in self._corks:
+            each.uncork()

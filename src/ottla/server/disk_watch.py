@@ -1,7 +1,8 @@
-r"""Brings a data directory back that was full or could not be written, and says what goes on.
+r"""Brings a data directory back that was full, or could not be written or read, and says what goes on.
 
 failed ---> can pass: try again every second ---> there is room: logs loaded again, partitions made that could not be
        \--> cannot:   offline until the restart
+left out at the start: try again every second ---> it can be read: logs loaded, partitions served
 """
 
 import logging
@@ -13,7 +14,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-from ottla.storage.log_manager import LogManager
+from ottla.storage.directory_logs import DirectoryLogs
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +26,17 @@ class DiskWatch:
     """Belongs to the event loop."""
 
     def __init__(
-        self, logs: LogManager, clock: Clock, timer: Timer, tasks: Tasks, on_resumed: Callable[[], Awaitable[None]]
+        self,
+        logs: DirectoryLogs,
+        clock: Clock,
+        timer: Timer,
+        tasks: Tasks,
+        on_resumed: Callable[[], Awaitable[None]],
+        *,
+        name: str = "the data directory",
     ) -> None:
-        """`on_resumed` is awaited when the directory takes writes again."""
+        """`on_resumed` is awaited when the directory takes writes again; `name` is what people know it by."""
+        self._name = name
         self._logs = logs
         self._clock = clock
         self._timer = timer
@@ -37,22 +46,30 @@ class DiskWatch:
         self._is_waiting = False
         self._failed_ms = 0
 
+    def start(self) -> None:
+        """Try to load the directory if it was left out."""
+        if not self._logs.is_loaded:
+            self._begin()
+
     def failed(self, error: OSError) -> str:
         """The directory can no longer be written; returns what that means, for whoever is affected."""
         if not self._logs.failure_can_pass:
-            message = f"the data directory is offline: {error}; produce fails until a restart on a sound disk"
+            message = f"{self._name} is offline: {error}; produce fails until a restart on a sound disk"
             logger.error("%s", message)
             return message
-        message = f"the data directory takes no writes: {error}; produce fails until there is room, reads go on"
+        message = f"{self._name} takes no writes: {error}; produce fails until there is room, reads go on"
         self._log.warning("%s", message)
+        self._begin()
+        return message
+
+    def _begin(self) -> None:
         if not self._is_waiting:
             self._is_waiting = True
             self._failed_ms = self._clock.monotonic_ms()
             self._schedule()
-        return message
 
     def _schedule(self) -> None:
-        self._timer.schedule(RETRY_MS, lambda: self._tasks.spawn(self._try(), "resume the data directory"))
+        self._timer.schedule(RETRY_MS, lambda: self._tasks.spawn(self._try(), f"resume {self._name}"))
 
     async def _try(self) -> None:
         if not self._logs.failure_can_pass:
@@ -61,11 +78,11 @@ class DiskWatch:
         try:
             await self._logs.resume()
         except (OSError, ApiError) as error:
-            logger.debug("the data directory is still offline: %s", error)
+            logger.debug("%s is still offline: %s", self._name, error)
         if self._logs.failure is not None:
             self._schedule()
             return
         self._is_waiting = False
         took_s = (self._clock.monotonic_ms() - self._failed_ms) / 1000
-        self._log.warning("the data directory takes writes again, after %.1f s", took_s)
+        self._log.warning("%s takes writes again, after %.1f s", self._name, took_s)
         await self._on_resumed()

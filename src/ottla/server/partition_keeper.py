@@ -31,6 +31,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.turns import in_turns
 from ottla.server.log_configs import LogConfigs
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
@@ -171,10 +172,11 @@ class PartitionKeeper:
         """A reader may see something new of a partition: whoever waits for it gets it."""
         self._fetch_purgatory.check_and_complete(partition.topic_partition)
 
-    def fail_all(self, message: str) -> None:
-        """The data directory is offline: answer everybody who waits for an acknowledgement."""
+    def fail_all(self, message: str, directory: DirectoryLogs) -> None:
+        """A data directory is offline: answer everybody who waits for an acknowledgement of what lies in it."""
         for partition in self._replicas:
-            partition.fail(message)
+            if directory.holds(partition.log):
+                partition.fail(message)
 
     def _reconfigure(self, topic: TopicImage, image: MetadataImage) -> None:
         config = self._log_configs.of(topic.name, image)

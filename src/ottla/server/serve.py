@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import ottla
@@ -41,7 +41,7 @@ def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> 
     """
     settings = BrokerSettings(_settings_of(options))
     shares = OpenFileShares.of(raise_open_files_limit())
-    run_main(_run(settings, shares, Path(settings.data_directory).absolute(), on_ready))
+    run_main(_run(settings, shares, [Path(path).absolute() for path in settings.data_directories], on_ready))
 
 
 def check(options: ServeOptions) -> list[str]:
@@ -77,8 +77,9 @@ def _settings_of(options: ServeOptions) -> dict[str, str]:
 
 
 async def _run(
-    settings: BrokerSettings, shares: OpenFileShares, data_dir: Path, on_ready: Callable[[str], None]
+    settings: BrokerSettings, shares: OpenFileShares, data_dirs: Sequence[Path], on_ready: Callable[[str], None]
 ) -> None:
+    data_dir = data_dirs[0]
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     loop = asyncio.get_running_loop()
@@ -90,12 +91,12 @@ async def _run(
     tasks = Tasks("ottla")
     doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
     logs = LogManager(
-        data_dir,
+        data_dirs,
         disk=OsDisk(),
         clock=clock,
         timer=doors.timer,
         tasks=tasks,
-        log_io=lambda: LogIo(open_files_max=shares.written),
+        log_io=lambda: LogIo(open_files_max=max(1, shares.written // len(data_dirs))),
         open_files_max=shares.kept,
         read_files_max=shares.read,
     )

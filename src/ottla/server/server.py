@@ -4,6 +4,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 """
 
 import logging
+from functools import partial
 from importlib import import_module
 
 from ottla.broker.access import ALLOW_ALL
@@ -66,6 +67,7 @@ from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log_manager import LogManager
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.transaction_config import TransactionConfig
@@ -204,7 +206,7 @@ class Server:
         self._client_quotas = ClientQuotaKeeper(
             ClientQuotaManager(doors.clock, windows, change_windows, clients_max), self._gateway, quotas
         )
-        self._disk_watch = DiskWatch(self._logs, doors.clock, doors.timer, doors.tasks, self._keeper.serve_missing)
+        self._disk_watches = {directory: self._watch_over(directory) for directory in self._logs.directories}
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
 
@@ -228,7 +230,9 @@ class Server:
         """
         await self._listeners.bind()
         self._logs.attach(self._doors.loop)
-        self._logs.on_failure = self._on_directory_failure
+        for directory, watch in self._disk_watches.items():
+            directory.on_failure = partial(self._on_directory_failure, directory)
+            watch.start()
         advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
         is_known = await self._logs.identify(await self._lifecycle.open(), self._settings.node_id)
@@ -296,5 +300,11 @@ class Server:
         if failure is not None:
             raise failure
 
-    def _on_directory_failure(self, error: OSError) -> None:
-        self._keeper.fail_all(self._disk_watch.failed(error))
+    def _watch_over(self, directory: DirectoryLogs) -> DiskWatch:
+        doors = self._doors
+        is_only = len(self._logs.directories) == 1
+        name = "the data directory" if is_only else f"the data directory {directory.path}"
+        return DiskWatch(directory, doors.clock, doors.timer, doors.tasks, self._keeper.serve_missing, name=name)
+
+    def _on_directory_failure(self, directory: DirectoryLogs, error: OSError) -> None:
+        self._keeper.fail_all(self._disk_watches[directory].failed(error), directory)

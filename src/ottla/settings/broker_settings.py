@@ -1,6 +1,7 @@
 """The settings a broker was started with: what is said in a file or on the command line, checked, over the defaults."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from ottla.settings.broker_group_table import require_consistent_group_bounds
@@ -12,6 +13,9 @@ from ottla.settings.topic_settings import effective_topic_settings
 from ottla.settings.value import SettingValue
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+LOG_DIRECTORIES_MAX = 64
+"""A directory costs a thread and what goes with it; a machine has a few dozen disks at most."""
 
 
 class BrokerSettings:
@@ -137,13 +141,18 @@ class BrokerSettings:
 
     @property
     def data_directory(self) -> str:
-        """Where the logs and the metadata lie: `log.dirs`, else `log.dir`."""
+        """Where the metadata lies: the first of `data_directories`."""
+        return self.data_directories[0]
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        """Where the logs lie: `log.dirs`, else `log.dir`."""
         directories = self._values["log.dirs"]
         if isinstance(directories, tuple):
-            return directories[0]
+            return directories
         directory = self.text("log.dir")
         assert directory is not None
-        return directory
+        return (directory,)
 
     def topic_defaults(self) -> dict[str, str]:
         """Every topic setting with the value a topic has that sets nothing itself, as text."""
@@ -151,9 +160,14 @@ class BrokerSettings:
 
     def _check_together(self) -> None:
         """What no setting can check alone."""
-        directories = self._values["log.dirs"]
-        if isinstance(directories, tuple) and len(directories) > 1:
-            raise InvalidSettingError("log.dirs names several directories: one is supported, yet")
+        directories = [Path(path).absolute() for path in self.data_directories]
+        if len(set(directories)) < len(directories):
+            raise InvalidSettingError("log.dirs names a directory twice")
+        if len(directories) > LOG_DIRECTORIES_MAX:
+            raise InvalidSettingError(
+                f"log.dirs names {len(directories)} directories, up to {LOG_DIRECTORIES_MAX} are supported: each has "
+                "a thread of its own"
+            )
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         require_consistent_group_bounds(self._values)

@@ -103,7 +103,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         NotEmpty(),
         _HIGH,
-        "The directories the logs lie in. One is supported; the cluster's metadata lies there too.",
+        "The directories the logs lie in, one for each disk. The embedded metadata store lies in the first.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What loading the logs of a data directory found."""
+"""What loading the logs of the data directories found."""
 
 from collections.abc import Iterator
 
@@ -16,6 +16,8 @@ class LoadReport(Struct, frozen=True):
     cuts: tuple[CutTail, ...]
     took_ms: int
     damaged: tuple[DamagedSegment, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """What is said of each directory that could not be loaded."""
 
     def lines(self) -> Iterator[str]:
         """What an operator should hear: nothing after a clean stop."""
@@ -24,6 +26,7 @@ class LoadReport(Struct, frozen=True):
                 f"the last broker did not stop cleanly: {self.log_count} logs checked, {self.scanned_bytes} bytes read "
                 f"again in {self.took_ms} ms"
             )
+        yield from self.left_out
         for cut in self.cuts:
             yield str(cut)
         for segment in self.damaged:

@@ -82,6 +82,19 @@ class LogCatalogue:
         """All logs."""
         return tuple(self._logs.values())
 
+    def discard(self) -> None:
+        """Know nothing of the logs that were loaded, because the others could not be."""
+        for log in self._logs.values():
+            log.producers.leave()
+        self._logs.clear()
+        self._unsynced.clear()
+        self.leftovers.clear()
+
+    @property
+    def count(self) -> int:
+        """How many logs lie in the directory."""
+        return len(self._logs)
+
     def close(self) -> None:
         """From now on no log is made, deleted, cut or loaded again."""
         self.is_closed = True

@@ -7,6 +7,7 @@ closed     checkpoints written, then the marker, last
 
 import logging
 from typing import Final
+from uuid import UUID
 
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
@@ -23,7 +24,6 @@ from ottla.storage.file_names import (
 )
 from ottla.storage.meta_properties import MetaProperties, format_meta_properties, parse_meta_properties
 from ottla.storage.offset_checkpoint import MalformedCheckpointError, OffsetCheckpointFile
-from ottla.storage.partition_metadata import format_topic_id
 
 logger: Final = logging.getLogger(__name__)
 
@@ -40,6 +40,9 @@ class LogDirectory:
     __slots__ = (
         "_disk",
         "_lock",
+        "_new_id",
+        "_properties",
+        "_rng",
         "log_starts",
         "path",
         "recovery_points",
@@ -48,7 +51,7 @@ class LogDirectory:
         "was_failing",
     )
 
-    def __init__(self, path: str, disk: Disk) -> None:
+    def __init__(self, path: str, disk: Disk, rng: Rng) -> None:
         self.path = path
         self.recovery_points = OffsetCheckpointFile(disk, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         self.replication_offsets = OffsetCheckpointFile(disk, f"{path}/{REPLICATION_CHECKPOINT}")
@@ -56,10 +59,30 @@ class LogDirectory:
         self.was_clean = False
         self.was_failing = False
         self._disk = disk
+        self._rng = rng
         self._lock = -1
+        self._properties: MetaProperties | None = None
+        self._new_id: UUID | None = None
+
+    @property
+    def known_id(self) -> UUID | None:
+        """By what the metadata knows the directory (KIP-858); None before `open`, and of one that has none yet."""
+        return self._properties.directory_id if self._properties is not None else None
+
+    @property
+    def directory_id(self) -> UUID:
+        """`known_id`, or, of a new directory, the one that it gets."""
+        if self.known_id is not None:
+            return self.known_id
+        if self._new_id is None:
+            self._new_id = self._rng.uuid()
+        return self._new_id
 
     def open(self) -> None:
-        """Lock the directory, made when missing, and see how it was left. Raises DirectoryError, OSError."""
+        """Lock the directory, made when missing, and see whose it is and how it was left.
+
+        Raises DirectoryError, OSError.
+        """
         self._disk.make_dir(self.path)
         try:
             self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
@@ -67,6 +90,7 @@ class LogDirectory:
             raise DirectoryError(
                 f"data directory {self.path} is used by another broker: stop it, or give another directory"
             ) from error
+        self._properties = self._read_properties()
         marker = f"{self.path}/{CLEAN_SHUTDOWN_MARKER}"
         self.was_clean = self._disk.exists(marker)
         if self.was_clean:
@@ -86,26 +110,31 @@ class LogDirectory:
         self._disk.remove(f"{self.path}/{FAILED_DISK_MARKER}")
         self.was_failing = False
 
-    def identify(self, cluster_id: str, node_id: int, rng: Rng) -> bool:
+    def _read_properties(self) -> MetaProperties | None:
+        path = f"{self.path}/{META_PROPERTIES}"
+        if not self._disk.exists(path):
+            return None
+        try:
+            return parse_meta_properties(self._disk.read_bytes(path))
+        except InvalidInputError as error:
+            raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+    def identify(self, cluster_id: str, node_id: int) -> bool:
         """Claim a new directory for this node, or see that it is this node's; whether it was claimed before.
 
         Raises DirectoryError, OSError.
         """
-        path = f"{self.path}/{META_PROPERTIES}"
-        if not self._disk.exists(path):
-            properties = MetaProperties(cluster_id, node_id, format_topic_id(rng.uuid()))
-            self._disk.write_atomic(path, format_meta_properties(properties))
-            return False
-        try:
-            properties = parse_meta_properties(self._disk.read_bytes(path))
-        except InvalidInputError as error:
-            raise DirectoryError(f"{path} cannot be read: {error}") from error
-        if (properties.cluster_id, properties.node_id) != (cluster_id, node_id):
+        known = self._properties
+        if known is not None and (known.cluster_id, known.node_id) != (cluster_id, node_id):
             raise DirectoryError(
-                f"data directory {self.path} belongs to node {properties.node_id} of cluster {properties.cluster_id}, "
+                f"data directory {self.path} belongs to node {known.node_id} of cluster {known.cluster_id}, "
                 f"this is node {node_id} of cluster {cluster_id}: give another directory"
             )
-        return True
+        properties = MetaProperties(cluster_id, node_id, self.directory_id)
+        if known != properties:
+            self._disk.write_atomic(f"{self.path}/{META_PROPERTIES}", format_meta_properties(properties))
+            self._properties = properties
+        return known is not None
 
     def close(self, *, clean: bool) -> None:
         """Give the directory up; `clean` if everything in it is complete and on disk."""

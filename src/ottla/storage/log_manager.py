@@ -1,15 +1,15 @@
-"""All logs of one data directory, for the rest of the broker.
+"""All logs of a broker, in one data directory or several, for the rest of the broker.
 
-LogCatalogue      which logs there are: found, made, deleted      LogLocks: who changes the files of which log
-LogRetention      old segments go                                 LogReloader: cut, loaded again
-LogCheckpoints    what the next start goes by                     resume: writes are taken again
+log.dirs=/disk1,/disk2      DirectoryLogs for each: its own lock, identity, checkpoints, clean marker and log I/O thread
+                            shared by all: the names' locks, the caches with their limits, the cleaner
+
+A new log lies where the fewest are, or where it lay before.
 """
 
 import asyncio
-import logging
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
@@ -17,39 +17,33 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import LogIo as NativeLogIo
 from ottla.runtime.clock import Clock
+from ottla.runtime.cork import Cork, Corks
 from ottla.runtime.disk import Disk, StrPath
+from ottla.runtime.parallel import map_in_threads
 from ottla.runtime.rng import Rng, SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
-from ottla.storage.file_names import CLEANER_CHECKPOINT
+from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
-from ottla.storage.log_catalogue import LogCatalogue
-from ottla.storage.log_checkpoints import LogCheckpoints
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.log_flushing import flush_due_logs
+from ottla.storage.log_directory import DirectoryError
 from ottla.storage.log_io import LogIo
-from ottla.storage.log_loader import make_durable
 from ottla.storage.log_locks import LogLocks
-from ottla.storage.log_reloading import LogReloader
 from ottla.storage.log_resources import LogResources
-from ottla.storage.log_resumption import resume
-from ottla.storage.log_retention import LogRetention
 from ottla.storage.log_writer import LogWriter
-from ottla.storage.offset_checkpoint import OffsetCheckpointFile
 from ottla.storage.open_file import OpenFiles
 from ottla.storage.producer_room import PRODUCERS_MAX, ProducerRoom
 from ottla.storage.segment_removal import SegmentRemoval
 
-if TYPE_CHECKING:
-    from ottla.storage.log_io_trace import Histogram
-
-logger: Final = logging.getLogger(__name__)
+R = TypeVar("R")
+T = TypeVar("T")
 
 OPEN_FILES_FOR_READING_MAX: Final = 1024
+
+NO_PLACES: Final[Mapping[TopicPartition, UUID]] = {}
 
 
 class LogManager:
@@ -57,7 +51,7 @@ class LogManager:
 
     def __init__(
         self,
-        path: StrPath,
+        paths: StrPath | Sequence[StrPath],
         *,
         disk: Disk,
         clock: Clock,
@@ -70,31 +64,36 @@ class LogManager:
         producers_max: int = PRODUCERS_MAX,
         cleaner: CleanerConfig = CleanerConfig(),  # noqa: B008 (frozen)
     ) -> None:
-        """`open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
+        """The first of `paths` is the one without which there is no start. `log_io` is called once for each.
+
+        `open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
         `read_files_max` together. `producers_max` limits the idempotent producers remembered in all logs.
         """
-        self.path = os.fspath(path)
-        self.on_failure: Callable[[OSError], None] | None = None
         self._clock = clock
-        self._tasks = tasks
-        self._writer = LogWriter(log_io(), self._fail)
-        self._directory = LogDirectory(self.path, disk)
         self._locks = LogLocks()
+        self._create_lock = asyncio.Lock()
+        """Where a log goes is decided by one at a time."""
         files, indexes = OpenFiles(disk, open_files_max, read_files_max), IndexCache(disk)
-        self._resources = resources = LogResources(
-            disk, self._writer, files, indexes, tasks.in_thread, ProducerRoom(producers_max), rng or SystemRng()
+        room, shared_rng = ProducerRoom(producers_max), rng or SystemRng()
+
+        def resources(writer: LogWriter) -> LogResources:
+            return LogResources(disk, writer, files, indexes, tasks.in_thread, room, shared_rng)
+
+        def removal(resources: LogResources) -> SegmentRemoval:
+            return SegmentRemoval(resources, timer, tasks)
+
+        named = [paths] if isinstance(paths, str | os.PathLike) else paths
+        self.directories = tuple(
+            DirectoryLogs(os.fspath(path), log_io(), resources, removal, self._locks, clock, tasks) for path in named
         )
-        self._removal = removal = SegmentRemoval(resources, timer, tasks)
-        self._checkpoints = LogCheckpoints(self._directory, resources, self._locks)
-        self._catalogue = LogCatalogue(self._directory, resources, self._checkpoints, removal, self._locks, clock)
-        self._retention = LogRetention(self._catalogue, resources, removal, self._locks, clock)
-        self._reloader = LogReloader(self._catalogue, resources, self._checkpoints, self._locks)
+        self.cork: Cork = (
+            self.directories[0].writer
+            if len(self.directories) == 1
+            else Corks([directory.writer for directory in self.directories])
+        )
+        """Gathers what a run of requests appends (`ottla.runtime.cork`)."""
         self.cleaner = LogCleaner(
-            self._catalogue,
-            resources,
-            OffsetCheckpointFile(disk, f"{self.path}/{CLEANER_CHECKPOINT}"),
-            self._checkpoints,
-            removal,
+            [directory.cleaned for directory in self.directories],
             self._locks,
             clock=clock,
             timer=timer,
@@ -104,83 +103,157 @@ class LogManager:
         """Compacts the logs that ask for it, from `cleaner.start()` on."""
 
     @property
-    def cork(self) -> LogWriter:
-        """Gathers what a run of requests appends (`ottla.runtime.cork`)."""
-        return self._writer
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes accepted by the logs and not yet written."""
-        return self._writer.queued_bytes
-
-    def io_trace(self) -> "dict[str, Histogram]":
-        """Where the time of appends went so far: how groups waited, were written and synced, how large they were."""
-        return self._writer.io_trace()
+    def path(self) -> str:
+        """The first directory."""
+        return self.directories[0].path
 
     @property
     def failure(self) -> OSError | None:
-        """Why the directory is offline, if it is: reads go on, appends are refused."""
-        return self._writer.failure
-
-    @property
-    def failure_can_pass(self) -> bool:
-        """Whether `resume` may bring the directory back: it is full or may not be written, and nothing was lost."""
-        return self._writer.failure_can_pass
+        """Why nothing can be written at all, if so: no directory is online. Reads go on."""
+        failures = [directory.failure for directory in self.directories]
+        return failures[0] if None not in failures else None
 
     def require_online(self) -> None:
-        """Raise ApiError KAFKA_STORAGE_ERROR while the directory cannot be written."""
-        if self._writer.failure is not None:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {self._writer.failure}")
+        """Raise ApiError KAFKA_STORAGE_ERROR while no directory can be written."""
+        failure = self.failure
+        if failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {failure}")
 
     def log(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition, or None."""
-        return self._catalogue.find(topic_partition)
+        for directory in self.directories:
+            log = directory.catalogue.find(topic_partition)
+            if log is not None:
+                return log
+        return None
 
     def logs(self) -> tuple[Log, ...]:
         """All logs."""
-        return self._catalogue.logs()
+        return tuple(log for directory in self.directories for log in directory.logs())
+
+    def directory_of(self, topic_partition: TopicPartition) -> DirectoryLogs | None:
+        """The directory that has the log of a partition, or None."""
+        for directory in self.directories:
+            if directory.catalogue.find(topic_partition) is not None:
+                return directory
+        return None
 
     def load(self) -> LoadReport:
-        """Open the directory and load every log in it, with recovery when it was not closed cleanly. BLOCKING.
+        """Open the directories and load every log in them, with recovery of one that was not closed cleanly. BLOCKING.
 
-        Raises DirectoryError when the directory is in use, OSError.
+        A directory that cannot be read is left out, unless it is the first. Raises DirectoryError when a directory is
+        in use or another has its identity, OSError.
         """
         begun_ms = self._clock.monotonic_ms()
-        self._directory.open()
-        loaded = self._catalogue.load()
-        self.cleaner.read()
-        make_durable(self._resources.disk, loaded)
-        if self._directory.was_failing:
-            self._directory.mark_sound()
-        took_ms = self._clock.monotonic_ms() - begun_ms
-        cuts = tuple(found.cut for found in loaded if found.cut is not None)
-        scanned_bytes = sum(found.scanned_bytes for found in loaded)
-        damaged = tuple(segment for found in loaded for segment in found.damaged)
-        return LoadReport(len(loaded), self._directory.was_clean, scanned_bytes, cuts, took_ms, damaged)
+        for directory in self.directories:
+            self._or_left_out(directory, DirectoryLogs.open)
+        self._require_different()
+        results = map_in_threads(
+            lambda directory: self._or_left_out(directory, DirectoryLogs.load), self.directories, items_per_task=1
+        )
+        loaded = [found for result in results for found in result or ()]
+        return LoadReport(
+            len(loaded),
+            all(directory.directory.was_clean for directory in self.directories if directory.is_loaded),
+            sum(found.scanned_bytes for found in loaded),
+            tuple(found.cut for found in loaded if found.cut is not None),
+            self._clock.monotonic_ms() - begun_ms,
+            tuple(segment for found in loaded for segment in found.damaged),
+            tuple(
+                f"{directory.path} is left out, what lies in it is offline until it can be read: {directory.failure}"
+                for directory in self.directories
+                if not directory.is_loaded
+            ),
+        )
+
+    def _or_left_out(self, directory: DirectoryLogs, work: Callable[[DirectoryLogs], R]) -> R | None:
+        if not directory.is_loaded:
+            return None
+        try:
+            return work(directory)
+        except OSError as error:
+            if directory is self.directories[0] or isinstance(error, DirectoryError):
+                raise
+            directory.leave_out(error)
+            return None
+
+    def _require_different(self) -> None:
+        seen: dict[UUID, str] = {}
+        for directory in self.directories:
+            directory_id = directory.directory.known_id
+            if directory_id is None or not directory.is_loaded:
+                continue
+            if directory_id in seen:
+                raise DirectoryError(
+                    f"{seen[directory_id]} and {directory.path} have the same directory.id in meta.properties, one is "
+                    "a copy of the other: give the one that belongs to this broker"
+                )
+            seen[directory_id] = directory.path
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the event loop drive the writes from now on, and remove what was left of deleted logs beside it."""
-        self._writer.attach(loop)
-        if self._catalogue.leftovers:
-            self._removal.remove_trees_later(self._catalogue.leftovers, 0)
+        for directory in self.directories:
+            directory.attach(loop)
 
     async def identify(self, cluster_id: str, node_id: int) -> bool:
-        """See that the directory is this node's, or make it so; whether it was. Raises DirectoryError, OSError."""
-        return await self._tasks.in_thread(self._directory.identify, cluster_id, node_id, self._resources.rng)
+        """See that the directories are this node's, or make them so; whether all that hold logs were.
+
+        Raises DirectoryError, OSError.
+        """
+        known = [
+            await directory.identify(cluster_id, node_id) or (number > 0 and not directory.logs())
+            for number, directory in enumerate(self.directories)
+        ]
+        return all(known)
+
+    @property
+    def directory_ids(self) -> tuple[UUID, ...]:
+        """The ids of the directories that are loaded."""
+        return tuple(
+            directory_id for directory in self.directories if (directory_id := directory.directory_id) is not None
+        )
 
     async def create_log(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """Make the log of a partition, or return the one there is when it has the same topic id.
 
-        Raises ApiError KAFKA_STORAGE_ERROR when the directory is offline or another topic's log is in the way.
+        Raises ApiError KAFKA_STORAGE_ERROR when no directory is online or another topic's log is in the way.
         """
-        (log,) = await self._catalogue.create([topic_partition], topic_id, config)
+        (log,) = await self.create_logs([topic_partition], topic_id, config)
         return log
 
     async def create_logs(
-        self, topic_partitions: Sequence[TopicPartition], topic_id: UUID, config: LogConfig
+        self,
+        topic_partitions: Sequence[TopicPartition],
+        topic_id: UUID,
+        config: LogConfig,
+        places: Mapping[TopicPartition, UUID] = NO_PLACES,
     ) -> list[Log]:
-        """`create_log` for several partitions of one topic, in one go."""
-        return await self._catalogue.create(topic_partitions, topic_id, config)
+        """`create_log` for several partitions of one topic, in one go; each of `places` in the directory of that id."""
+        if len(self.directories) == 1:
+            return await self.directories[0].catalogue.create(topic_partitions, topic_id, config)
+        async with self._create_lock:
+            placed: dict[DirectoryLogs, list[TopicPartition]] = {}
+            counts = {each: each.catalogue.count for each in self.directories if each.failure is None}
+            for name in topic_partitions:
+                directory = self.directory_of(name) or self._directory_by_id(places.get(name))
+                if directory is None:
+                    self.require_online()
+                    directory = min(counts, key=counts.__getitem__)
+                    counts[directory] += 1
+                placed.setdefault(directory, []).append(name)
+            made: dict[TopicPartition, Log] = {}
+            for directory, names in placed.items():
+                logs = await directory.catalogue.create(names, topic_id, config)
+                made.update(zip(names, logs, strict=True))
+            return [made[name] for name in topic_partitions]
+
+    def _directory_by_id(self, directory_id: UUID | None) -> DirectoryLogs | None:
+        if directory_id is None:
+            return None
+        for directory in self.directories:
+            if directory.directory_id == directory_id:
+                return directory
+        return None
 
     async def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log away: its directory is renamed at once and removed after `file.delete.delay.ms`.
@@ -191,103 +264,93 @@ class LogManager:
 
     async def delete_logs(self, topic_partitions: Collection[TopicPartition]) -> None:
         """`delete_log` for several, in one go."""
-        await self._catalogue.delete(topic_partitions)
-        await self.cleaner.forget(topic_partitions)
+        for directory in self.directories:
+            await directory.catalogue.delete(topic_partitions)
+            await directory.cleaned.checkpoint.forget(topic_partitions)
 
     async def set_aside(self, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
         """Take logs away without removing anything; where they lie now, which no start looks at. Raises OSError."""
-        renamed = await self._catalogue.set_aside(topic_partitions)
-        await self.cleaner.forget(renamed)
+        renamed: dict[TopicPartition, str] = {}
+        for directory in self.directories:
+            some = await directory.catalogue.set_aside(topic_partitions)
+            await directory.cleaned.checkpoint.forget(some)
+            renamed |= some
         return renamed
 
     async def truncate_log(self, log: Log, offset: int) -> None:
         """Remove everything from `offset` on; a batch that contains it goes as a whole. Raises ApiError, OSError."""
-        await self._reloader.truncate(log, offset)
-
-    async def resume(self) -> None:
-        """Take writes again after a failure that can pass; see `log_resumption.resume`."""
-        await resume(self.path, self._resources, self._catalogue, self._reloader)
+        directory = self.directory_of(log.topic_partition)
+        if directory is not None:
+            await directory.reloader.truncate(log, offset)
 
     async def apply_retention(self) -> int:
         """Delete the segments that are too old, too much, or before the log start; forget producers long silent.
 
         Returns how many segments went.
         """
-        await self._catalogue.finish_deletions()
-        return await self._retention.apply()
+        return sum(await self._in_each(DirectoryLogs.apply_retention))
 
     async def flush_due(self) -> int:
         """Flush the logs whose `flush.ms` has passed since their last flush; returns how many."""
-        return await flush_due_logs(self.logs(), self._clock.now_ms())
+        return sum(await self._in_each(DirectoryLogs.flush_due))
 
     async def checkpoint_recovery_points(self) -> None:
         """Remember up to where each log is on disk, so that recovery need not look below. Raises OSError."""
-        await self._checkpoints.write_recovery_points(self.logs)
+        await self._in_each(DirectoryLogs.checkpoint_recovery_points)
 
-    async def checkpoint_log_starts(self) -> None:
-        """Make durable where every log starts; those who ask at the same time share a write. Raises OSError."""
-        await self._checkpoints.write_log_starts(self.logs)
+    async def checkpoint_log_starts(self, topic_partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Make durable where every log starts; those who ask at the same time share a write. Raises OSError.
+
+        With `topic_partitions` at least of these: directories that have none of them are passed over.
+        """
+        if topic_partitions is None or len(self.directories) == 1:
+            await self._in_each(DirectoryLogs.checkpoint_log_starts)
+            return
+        wanted = {directory: None for name in topic_partitions if (directory := self.directory_of(name)) is not None}
+        await _each(wanted, DirectoryLogs.checkpoint_log_starts)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Remember what is committed. Raises OSError."""
+        await self._in_each(DirectoryLogs.checkpoint_high_watermarks)
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """What was committed of a log, as far as the start found it written down; 0 when nothing was."""
-        return self._checkpoints.high_watermark(topic_partition)
+        directory = self.directory_of(topic_partition) or self.directories[0]
+        return directory.checkpoints.high_watermark(topic_partition)
 
     @property
     def high_watermark_of(self) -> Callable[[Log], int]:
         """What of a log is committed; for one with a single replica what it counts as its own."""
-        return self._checkpoints.high_watermark_of
+        return self.directories[0].checkpoints.high_watermark_of
 
     @high_watermark_of.setter
     def high_watermark_of(self, committed: Callable[[Log], int]) -> None:
-        self._checkpoints.high_watermark_of = committed
-
-    async def checkpoint_high_watermarks(self) -> None:
-        """Remember what is committed. Raises OSError."""
-        await self._checkpoints.write_high_watermarks(self.logs)
-
-    async def space(self) -> tuple[int, int]:
-        """The size of the file system that holds the directory, and what is free in it, in bytes. Raises OSError."""
-        return await self._tasks.in_thread(self._resources.disk.space, self.path)
+        for directory in self.directories:
+            directory.checkpoints.high_watermark_of = committed
 
     async def close(self, *, clean: bool = True) -> None:
-        """Write everything out and end the log I/O thread; with `clean` also mark the directory as complete.
+        """Write everything out and end the log I/O threads; with `clean` also mark the directories as complete.
 
         Who is changing the files of a log finishes first, who comes later does nothing. A directory that is offline is
-        not marked. Raises OSError.
+        not marked. Raises OSError, once all are closed.
         """
-        self._catalogue.close()
+        for directory in self.directories:
+            directory.catalogue.close()
         await self.cleaner.stop()
-        logs = self.logs()
-        async with self._locks.hold({log.topic_partition for log in logs} | set(self._locks.held)):
-            complete = clean and await _close_all(logs)
-        if complete:
-            await self._checkpoints.write_last(logs)
-            await self._catalogue.sync_unsynced()
-        self._writer.detach()
-        await self._tasks.in_thread(self._writer.finish)
-        self._writer.poll()
-        await self._tasks.in_thread(self._directory.close, clean=complete and self._writer.failure is None)
+        await _each(self.directories, lambda directory: directory.close(clean=clean))
 
-    async def _mark_failing(self) -> None:
+    async def _in_each(self, work: Callable[[DirectoryLogs], Awaitable[T]]) -> list[T]:
+        return await _each([directory for directory in self.directories if directory.is_loaded], work)
+
+
+async def _each(directories: Iterable[DirectoryLogs], work: Callable[[DirectoryLogs], Awaitable[T]]) -> list[T]:
+    """Work in every directory, whatever becomes of the others; raises the first OSError at the end."""
+    results, failure = [], None
+    for directory in directories:
         try:
-            await self._tasks.in_thread(self._directory.mark_failing)
+            results.append(await work(directory))
         except OSError as error:
-            logger.warning("restart the machine, not only the broker: the failure could not be noted: %s", error)
-
-    def _fail(self, error: OSError) -> None:
-        if not self._writer.failure_can_pass:
-            self._tasks.spawn(self._mark_failing(), "note the failure of the disk")
-        if self.on_failure is not None:
-            self.on_failure(error)
-        else:
-            logger.error("data directory %s is offline: %s", self.path, error)
-
-
-async def _close_all(logs: Sequence[Log]) -> bool:
-    """Complete every log; whether everything is on disk."""
-    results = await asyncio.gather(*(log.close() for log in logs), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    for failure in failures:
-        if not isinstance(failure, ApiError):
-            raise failure
-    return not failures
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results

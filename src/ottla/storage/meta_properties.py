@@ -6,9 +6,12 @@ node.id=1
 directory.id=oS3kqpEUQjSIdl9u8qZ_sg        made once, with the directory (KIP-858)
 """
 
+from uuid import UUID
+
 from msgspec import Struct
 
 from ottla.model.errors import InvalidInputError
+from ottla.storage.partition_metadata import format_topic_id, parse_topic_id
 
 
 class MetaProperties(Struct, frozen=True):
@@ -16,14 +19,15 @@ class MetaProperties(Struct, frozen=True):
 
     cluster_id: str
     node_id: int
-    directory_id: str
+    directory_id: UUID | None
+    """None in a file from before there were any."""
 
 
 def format_meta_properties(properties: MetaProperties) -> bytes:
     """The content of the file."""
     return (
         f"version=1\ncluster.id={properties.cluster_id}\nnode.id={properties.node_id}\n"
-        f"directory.id={properties.directory_id}\n"
+        f"directory.id={'' if properties.directory_id is None else format_topic_id(properties.directory_id)}\n"
     ).encode()
 
 
@@ -35,6 +39,9 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
         if fields["version"] not in ("0", "1"):
             raise InvalidInputError(f"meta.properties version {fields['version']} is not known")
         node_id = fields["node.id"] if "node.id" in fields else fields["broker.id"]
-        return MetaProperties(fields["cluster.id"], int(node_id), fields.get("directory.id", ""))
+        directory_id = fields.get("directory.id")
+        return MetaProperties(
+            fields["cluster.id"], int(node_id), parse_topic_id(directory_id) if directory_id else None
+        )
     except (KeyError, ValueError) as error:
         raise InvalidInputError(f"not a meta.properties file: {error}") from error

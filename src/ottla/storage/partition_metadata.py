@@ -19,6 +19,11 @@ def format_topic_id(topic_id: UUID) -> str:
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
+def parse_topic_id(text: str) -> UUID:
+    """The id of such characters. Raises ValueError."""
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
 def format_partition_metadata(topic_id: UUID) -> bytes:
     """The content of the file."""
     return f"version: 0\ntopic_id: {format_topic_id(topic_id)}\n".encode()
@@ -30,6 +35,6 @@ def parse_partition_metadata(data: bytes) -> UUID:
         fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
         if fields["version"] != "0":
             raise InvalidInputError(f"partition.metadata version {fields['version']} is not known")
-        return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+        return parse_topic_id(fields["topic_id"])
     except (KeyError, ValueError) as error:
         raise InvalidInputError(f"not a partition.metadata file: {error}") from error

@@ -58,7 +58,7 @@ class HeldPartition(Partition):
             opener=BatchOpener(environment.tasks),
             flush_before_ack=False,
         )
-        self._logs.on_failure = lambda error: self.fail(str(error))
+        self._logs.directories[0].on_failure = lambda error: self.fail(str(error))
         self.holds_back = holds_back
         self.appends: list[int] = []
         """How many batches each append had."""
@@ -88,16 +88,16 @@ class HeldPartition(Partition):
         thread.register(self._io.fileno(), select.POLLIN)
         while self.unacknowledged_count:
             assert thread.poll(PATIENCE_S * 1000), "the thread has stopped"
-            self._logs.cork.poll()
+            self._logs.directories[0].writer.poll()
 
     async def lose(self) -> None:
         """What was appended and not committed is lost: the disk is full, and has room again."""
         self._io.fill_disk()
-        self._logs.cork.poll()
-        resuming = self._tasks.spawn(self._logs.resume(), "resume")
+        self._logs.directories[0].writer.poll()
+        resuming = self._tasks.spawn(self._logs.directories[0].resume(), "resume")
         while not resuming.done():
             self._io.go()
-            self._logs.cork.poll()
+            self._logs.directories[0].writer.poll()
             await self._tasks.in_thread(lambda: None)
         resuming.result()
         # Whoever waits for what was lost looks again.
@@ -121,5 +121,5 @@ class HeldPartition(Partition):
 
 
 def _close(logs: LogManager, directory: tempfile.TemporaryDirectory[str]) -> None:
-    logs.cork.finish()
+    logs.directories[0].writer.finish()
     directory.cleanup()

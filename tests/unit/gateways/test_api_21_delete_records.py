@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ottla.gateways.kafka.api_21_delete_records import API
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
+from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.storage.log_config import LogConfig
@@ -185,14 +187,14 @@ async def test_those_who_ask_together_share_a_write(log_door):
     for partition in partitions:
         await log_door.append(partition, 5)
     writes = 0
-    write = log_door.logs._directory.log_starts.write
+    write = log_door.logs.directories[0].directory.log_starts.write
 
     def counted(offsets):
         nonlocal writes
         writes += 1
         write(offsets)
 
-    log_door.logs._checkpoints._directory.log_starts = type("Counting", (), {"write": staticmethod(counted)})()
+    log_door.logs.directories[0].directory.log_starts = type("Counting", (), {"write": staticmethod(counted)})()
     answers = await asyncio.gather(*(delete(log_door, ("t", index, 3)) for index in range(20)))
     assert answers == [[(ErrorCode.NONE, 3)]] * 20
     assert writes <= 2
@@ -201,7 +203,8 @@ async def test_those_who_ask_together_share_a_write(log_door):
 async def test_a_log_start_that_cannot_be_written_is_not_acknowledged(log_door):
     await log_door.append(await log_door.partition(), 5)
 
-    async def full() -> None:
+    async def full(names: Iterable[TopicPartition]) -> None:
+        assert list(names) == [TopicPartition("t", 0), TopicPartition("x", 0)]
         raise OSError(errno.ENOSPC, "no space left on device")
 
     deletion = RecordDeletion(log_door.replicas, full)

@@ -53,6 +53,6 @@ async def test_only_what_is_asked_for_and_there_is_told(filled):
 
 
 async def test_a_directory_that_is_offline_says_so(filled):
-    filled.logs._writer.failure = OSError(5, "Input/output error")
+    filled.logs.directories[0].writer.failure = OSError(5, "Input/output error")
     result = await ask(filled, None)
     assert (result.error_code, result.topics, result.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, (), -1)

@@ -162,8 +162,8 @@ class SocketlessBroker:
 
     def hold_writes(self) -> None:
         """What is appended from now on is not written before `let_writes_go`."""
-        self.logs._writer.detach()
+        self.logs.directories[0].writer.detach()
 
     def let_writes_go(self) -> None:
         """Writes go on."""
-        self.logs._writer.attach(asyncio.get_running_loop())
+        self.logs.directories[0].writer.attach(asyncio.get_running_loop())

@@ -20,8 +20,8 @@ def watch_over(directory: OpenDirectory, resumed: list[bool]) -> list[str]:
     async def on_resumed() -> None:
         resumed.append(directory.manager.failure is None)
 
-    watch = DiskWatch(directory.manager, directory.clock, directory.timer, directory.tasks, on_resumed)
-    directory.manager.on_failure = lambda error: said.append(watch.failed(error))
+    watch = DiskWatch(directory.manager.directories[0], directory.clock, directory.timer, directory.tasks, on_resumed)
+    directory.manager.directories[0].on_failure = lambda error: said.append(watch.failed(error))
     return said
 
 
@@ -54,7 +54,7 @@ async def test_a_failure_for_good_is_said_once_and_not_tried_again(tmp_path: Pat
     resumed: list[bool] = []
     async with opened(tmp_path) as directory:
         said = watch_over(directory, resumed)
-        writer = directory.manager._writer
+        writer = directory.manager.directories[0].writer
         sound, writer._io = writer._io, FailedIo("sync", errno.EIO)
         writer.poll()
         writer._io = sound

@@ -349,11 +349,11 @@ async def test_a_log_whose_partition_could_not_be_made_goes_with_its_topic(
 async def test_when_the_directory_fails_everybody_who_waits_is_told(harness: Harness):
     await harness.decide(B)
     acks: list[AppendAck] = []
-    harness.logs._writer.detach()
+    harness.logs.directories[0].writer.detach()
     harness.partition("b").append(build_batch([(0, b"k", b"v", ())]), acks=ACKS_ALL, on_ack=acks.append)
-    harness.keeper.fail_all("no more")
+    harness.keeper.fail_all("no more", harness.logs.directories[0])
     assert [(ack.error, ack.message) for ack in acks] == [(ErrorCode.KAFKA_STORAGE_ERROR, "no more")]
-    harness.logs._writer.attach(asyncio.get_running_loop())
+    harness.logs.directories[0].writer.attach(asyncio.get_running_loop())
 
 
 def changed(record: TopicRecord, leader: int, epoch: int, replicas: tuple[int, ...] = (1, 2), index: int = 0):

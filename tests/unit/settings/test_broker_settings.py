@@ -108,7 +108,8 @@ def test_a_bad_value_names_its_setting():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"log.dirs": "/a,/b"},
+        {"log.dirs": "/a,/b,/a"},
+        {"log.dirs": ",".join(f"/{number}" for number in range(65))},
         {"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "9"},
     ],
 )

@@ -119,7 +119,7 @@ class OpenDirectory:
 
 @contextlib.asynccontextmanager
 async def opened(
-    path: Path, *, clean: bool = True, disk: OsDisk | None = None, **options: Any
+    path: Path | Sequence[Path], *, clean: bool = True, disk: OsDisk | None = None, **options: Any
 ) -> AsyncIterator[OpenDirectory]:
     """Load a directory, and close it at the end."""
     clock = ManualClock(NOW_MS)

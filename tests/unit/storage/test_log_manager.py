@@ -13,6 +13,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import SeededRng
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import DirectoryError, LogDirectory
@@ -79,7 +80,7 @@ async def test_the_clean_marker_is_gone_while_the_directory_is_open_and_after_an
 async def test_two_brokers_cannot_use_one_directory(tmp_path: Path):
     async with opened(tmp_path):
         with pytest.raises(DirectoryError, match="used by another broker"):
-            LogDirectory(str(tmp_path), OsDisk()).open()
+            LogDirectory(str(tmp_path), OsDisk(), SeededRng(1)).open()
     async with opened(tmp_path):
         pass
 
@@ -96,10 +97,11 @@ async def test_somebody_elses_directory_is_refused(tmp_path: Path, cluster_id: s
 
 async def test_a_directory_kafka_made_is_understood(tmp_path: Path):
     (tmp_path / "meta.properties").write_text(
-        "#\n#Mon Jan 01 00:00:00 UTC 2024\nversion=1\ncluster.id=mine\nnode.id=3\ndirectory.id=abc\n"
+        "#\n#Mon Jan 01 00:00:00 UTC 2024\nversion=1\ncluster.id=mine\nnode.id=3\ndirectory.id=oS3kqpEUQjSIdl9u8qZ_sg\n"
     )
     async with opened(tmp_path) as directory:
         await directory.manager.identify("mine", 3)
+        assert directory.manager.directory_ids == (UUID("a12de4aa-9114-4234-8876-5f6ef2a67fb2"),)
 
 
 async def test_topic_ids_survive_and_an_unknown_one_is_filled_in(tmp_path: Path):

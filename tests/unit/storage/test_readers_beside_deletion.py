@@ -139,7 +139,7 @@ async def test_a_log_that_could_not_be_truncated_says_so_until_it_is_loaded_agai
                 await attempt
             assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         disk.is_full = False
-        await directory.manager.resume()
+        await directory.manager.directories[0].resume()
         await directory.manager.truncate_log(log, 4)
         assert await log.max_timestamp_offset() == (NOW_MS + 1, 2, 0)
 

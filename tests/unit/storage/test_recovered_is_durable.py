@@ -110,6 +110,6 @@ async def test_what_a_resumed_log_keeps_is_synced_before_it_counts_as_flushed(tm
             directory.append(log, batch(1, value=b"x" * 2000))
             with pytest.raises(ApiError):
                 await log.flush()
-        await directory.manager.resume()
+        await directory.manager.directories[0].resume()
         assert log.flushed_end_offset == log.log_end_offset == 1
         assert files_of(tmp_path / str(ORDERS), ".log")[0] in disk.synced

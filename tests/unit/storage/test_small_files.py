@@ -65,14 +65,12 @@ def test_a_broken_partition_metadata_is_refused(data: bytes):
 
 
 def test_meta_properties_of_older_brokers_name_the_broker_id():
-    assert parse_meta_properties(b"version=0\nbroker.id=7\ncluster.id=c=d\n") == MetaProperties("c=d", 7, "")
+    assert parse_meta_properties(b"version=0\nbroker.id=7\ncluster.id=c=d\n") == MetaProperties("c=d", 7, None)
 
 
 @pytest.mark.slow
-@given(
-    st.from_regex(r"[\w-]{22}", fullmatch=True), st.integers(0, 1 << 31), st.from_regex(r"[\w-]{22}", fullmatch=True)
-)
-def test_meta_properties_come_back(cluster_id: str, node_id: int, directory_id: str):
+@given(st.from_regex(r"[\w-]{22}", fullmatch=True), st.integers(0, 1 << 31), st.uuids() | st.none())
+def test_meta_properties_come_back(cluster_id: str, node_id: int, directory_id: UUID | None):
     properties = MetaProperties(cluster_id, node_id, directory_id)
     assert parse_meta_properties(format_meta_properties(properties)) == properties
 

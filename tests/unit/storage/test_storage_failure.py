@@ -19,7 +19,7 @@ from tests.unit.storage.test_log_io import file_size_limit
 async def test_a_failed_write_takes_the_directory_offline_but_reads_go_on(tmp_path: Path):
     failures: list[OSError] = []
     async with opened(tmp_path) as directory:
-        directory.manager.on_failure = failures.append
+        directory.manager.directories[0].on_failure = failures.append
         log, other = await directory.log(), await directory.log(topic_partition=TopicPartition("other", 0))
         await directory.append_all(log, [batch(2)])
         directory.stages.clear()
@@ -73,12 +73,12 @@ async def test_what_can_pass_passes_and_everything_that_was_flushed_is_there(tmp
             directory.append(log, bytearray(lost))
             with pytest.raises(ApiError):
                 await log.flush()
-            assert directory.manager.failure_can_pass
+            assert directory.manager.directories[0].failure_can_pass
             with pytest.raises(OSError, match="too large"):
-                await directory.manager.resume()
+                await directory.manager.directories[0].resume()
             assert directory.manager.failure is not None
             assert len(bytes_of(log.read(0, 1000, max_offset=10))) == len(batch(2))
-        await directory.manager.resume()
+        await directory.manager.directories[0].resume()
         assert directory.manager.failure is None
         assert (log.log_end_offset, log.flushed_end_offset) == (2, 2)
         assert directory.append(log, bytearray(lost)).first_offset == 2
@@ -104,7 +104,7 @@ async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_on
             with pytest.raises(ApiError):
                 await log.flush()
         assert log.flushed_end_offset == 0
-        await directory.manager.resume()
+        await directory.manager.directories[0].resume()
         directory.append(log, batch(1))
         await log.flush()
         kept = log.read(0, 10_000, max_offset=10)
@@ -186,7 +186,7 @@ async def test_after_a_failed_sync_the_next_broker_believes_the_disk_and_not_the
         durable_bytes = log.size
         directory.append(log, batch(3))
         await log.flush()
-        writer = directory.manager._writer
+        writer = directory.manager.directories[0].writer
         sound, writer._io = writer._io, FailedIo("sync", errno.EIO)
         writer.poll()
         writer._io = sound

@@ -133,7 +133,7 @@ async def test_a_disk_that_was_full_for_the_next_segment_leaves_none_in_the_one_
             directory.append(log, batch(value=b"v" * 100_000))
             with pytest.raises(ApiError):
                 await log.flush()
-        await directory.manager.resume()
+        await directory.manager.directories[0].resume()
         assert sizes(log)[0] == size
         await directory.append_all(log, [batch(value=b"v" * 100_000)])
         assert [segment.size for segment in log.segments][:-1] == [size]

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ottla.broker.log_directories import LogDirectoryDescription
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
@@ -33,23 +34,28 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     try:
-        directory = await ctx.broker.log_directories.describe(ctx.principal, wanted)
+        directories = await ctx.broker.log_directories.describe(ctx.principal, wanted)
     except ApiError as error:
         refused = error.code if ctx.api_version >= FIRST_VERSION_WITH_ERROR else ErrorCode.NONE
         return DescribeLogDirsResponse(error_code=refused)
+    return DescribeLogDirsResponse(results=tuple(_result(ctx, each) for each in directories))
+
+
+def _result(ctx: RequestContext, directory: LogDirectoryDescription) -> DescribeLogDirsResult:
     topics = tuple(
         DescribeLogDirsTopic(
             name=name,
             partitions=tuple(
-                DescribeLogDirsPartition(partition_index=each.partition, partition_size=size) for each, size in logs
+                DescribeLogDirsPartition(partition_index=each.topic_partition.partition, partition_size=each.size)
+                for each in logs
             ),
         )
-        for name, logs in groupby(sorted(directory.log_sizes.items()), key=lambda item: item[0].topic)
+        for name, logs in groupby(directory.logs, key=lambda each: each.topic_partition.topic)
     )
     result = DescribeLogDirsResult(error_code=directory.error, log_dir=directory.path, topics=topics)
     if ctx.api_version >= FIRST_VERSION_WITH_SPACE:
         result = replace(result, total_bytes=directory.total_bytes, usable_bytes=directory.usable_bytes)
-    return DescribeLogDirsResponse(results=(result,))
+    return result
 
 
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle, is_task=True)

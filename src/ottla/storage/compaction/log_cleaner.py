@@ -8,12 +8,11 @@ Where each log was compacted up to stands in `cleaner-offset-checkpoint`; what i
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Self
 
 from msgspec import Struct
 
-from ottla.model.topic_partition import TopicPartition
 from ottla.native.errors import KernelError
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
@@ -21,20 +20,16 @@ from ottla.runtime.timer import Timer
 from ottla.runtime.timing_wheel import TimerTask
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
+from ottla.storage.compaction.cleaned_directory import CleanedDirectory
 from ottla.storage.compaction.dirty_range import CompactionFacts, DirtyRange, dirty_range
 from ottla.storage.compaction.log_compaction import CompactionInterruptedError, CompactionResult, LogCompaction
 from ottla.storage.compaction.pace import Pace
-from ottla.storage.index_cache import IndexCache
 from ottla.storage.log import Log
-from ottla.storage.log_catalogue import LogCatalogue
-from ottla.storage.log_checkpoints import LogCheckpoints
 from ottla.storage.log_config import LONG_MAX
-from ottla.storage.log_directory import read_or_forget
 from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment
-from ottla.storage.offset_checkpoint import OffsetCheckpointFile
-from ottla.storage.segment_removal import SegmentRemoval
+from ottla.storage.open_file import OpenFiles
 
 logger: Final = logging.getLogger(__name__)
 
@@ -62,15 +57,11 @@ class CleanerConfig(Struct, frozen=True):
 
 
 class LogCleaner:
-    """The cleaner of one data directory. Belongs to the event loop."""
+    """The cleaner of all data directories, which share its threads and its table of keys. Belongs to the event loop."""
 
     def __init__(
         self,
-        catalogue: LogCatalogue,
-        resources: LogResources,
-        checkpoint: OffsetCheckpointFile,
-        checkpoints: LogCheckpoints,
-        removal: SegmentRemoval,
+        directories: Sequence[CleanedDirectory],
         locks: LogLocks,
         *,
         clock: Clock,
@@ -78,20 +69,13 @@ class LogCleaner:
         tasks: Tasks,
         config: CleanerConfig,
     ) -> None:
-        """`checkpoint` is the file of this cleaner, `checkpoints` those of the directory."""
         self.config = config
-        self._catalogue = catalogue
-        self._resources = resources
-        self._checkpoint = checkpoint
-        self._checkpoints = checkpoints
-        self._removal = removal
+        self._directories = directories
         self._locks = locks
         self._clock = clock
         self._timer = timer
         self._tasks = tasks
         self._pace = Pace(clock, timer)
-        self._cleaned_up_to: dict[TopicPartition, int] = {}
-        self._checkpoint_lock = asyncio.Lock()
         self._picking = asyncio.Lock()
         """Held by who looks for a log to compact: the next one chooses among those that are left."""
         self._in_progress: set[Log] = set()
@@ -100,10 +84,6 @@ class LogCleaner:
         self._workers: list[asyncio.Task[None]] = []
         self._working = 0
         self._is_stopping = False
-
-    def read(self) -> None:
-        """Read the checkpoint. BLOCKING."""
-        self._cleaned_up_to = dict(read_or_forget(self._checkpoint) or {})
 
     def start(self) -> None:
         """Begin; the first look comes after the back-off."""
@@ -128,20 +108,14 @@ class LogCleaner:
         self._pace.forgive()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
-    async def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Logs of these names are gone: others may get the names. Raises OSError."""
-        known = [name for name in topic_partitions if self._cleaned_up_to.pop(name, None) is not None]
-        if known:
-            await self._write_checkpoint()
-
     async def run_once(self) -> CompactionResult | None:
         """Compact the dirtiest log; None when none is worth a pass. A failure is logged, and its log passed over."""
         picked = await self._pick()
         if picked is None:
             return None
-        log, dirty = picked
+        directory, log, dirty = picked
         try:
-            return await self._compact(log, dirty)
+            return await self._compact(directory, log, dirty)
         except CompactionInterruptedError:
             return None
         except (KernelError, CorruptSegmentError) as error:
@@ -169,19 +143,20 @@ class LogCleaner:
             if not self._working and not self._is_stopping:
                 self.start()
 
-    async def _pick(self) -> tuple[Log, DirtyRange] | None:
-        """The log to be compacted next, which is in progress from here on."""
+    async def _pick(self) -> tuple[CleanedDirectory, Log, DirtyRange] | None:
+        """The log to be compacted next, with its directory; it is in progress from here on."""
         async with self._picking:
-            if self._resources.writer.failure is not None:
-                return None
             now_ms = self._clock.now_ms()
-            best: tuple[Log, DirtyRange] | None = None
-            for log in [log for log in self._catalogue.logs() if self._is_candidate(log)]:
-                dirty = await self._look_at(log, now_ms)
-                if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[1])):
-                    best = log, dirty
+            best: tuple[CleanedDirectory, Log, DirtyRange] | None = None
+            for directory in self._directories:
+                if directory.resources.writer.failure is not None:
+                    continue
+                for log in [log for log in directory.catalogue.logs() if self._is_candidate(log)]:
+                    dirty = await self._look_at(directory, log, now_ms)
+                    if dirty is not None and (best is None or _urgency(dirty) > _urgency(best[2])):
+                        best = directory, log, dirty
             if best is not None:
-                self._in_progress.add(best[0])
+                self._in_progress.add(best[1])
             return best
 
     def _is_candidate(self, log: Log) -> bool:
@@ -192,17 +167,17 @@ class LogCleaner:
             and log not in self._uncleanable
         )
 
-    async def _look_at(self, log: Log, now_ms: int) -> DirtyRange | None:
+    async def _look_at(self, directory: CleanedDirectory, log: Log, now_ms: int) -> DirtyRange | None:
         """The dirty range of a log that is worth a pass."""
         segments = list(log.segments)
-        indexes = self._resources.indexes
+        resources = directory.resources
         try:
-            facts = await self._resources.in_thread(self._facts, segments, log, indexes)
+            facts = await resources.in_thread(_facts, segments, log, resources)
         except (OSError, CorruptSegmentError):
             return None  # a segment went meanwhile, or cannot be read: whoever reads it says so
         dirty = dirty_range(
             facts,
-            cleaned_up_to=self._cleaned_up_to.get(log.topic_partition),
+            cleaned_up_to=directory.checkpoint.cleaned_up_to.get(log.topic_partition),
             log_start_offset=log.log_start_offset,
             stable_end_offset=log.stable_end_offset,
             now_ms=now_ms,
@@ -210,44 +185,25 @@ class LogCleaner:
         )
         return dirty if dirty.is_worth_a_pass(log.config.min_cleanable_dirty_ratio) else None
 
-    def _facts(self, segments: Sequence[LogSegment], log: Log, indexes: IndexCache) -> list[CompactionFacts]:
-        """BLOCKING."""
-        wants_age = log.config.max_compaction_lag_ms < LONG_MAX
-        return [
-            CompactionFacts(
-                segment.base_offset,
-                segment.size,
-                segment.max_timestamp(indexes).timestamp if log.config.min_compaction_lag_ms else -1,
-                self._first_timestamp(segment) if wants_age else -1,
-            )
-            for segment in segments
-        ]
-
-    def _first_timestamp(self, segment: LogSegment) -> int:
-        if not segment.size:
-            return -1
-        first = next(scan_batches(self._resources.files.get(segment), 0, segment.size), None)
-        return -1 if first is None else first.max_timestamp
-
-    async def _compact(self, log: Log, dirty: DirtyRange) -> CompactionResult:
+    async def _compact(self, directory: CleanedDirectory, log: Log, dirty: DirtyRange) -> CompactionResult:
         begun_ms = self._clock.monotonic_ms()
-        if not await self._checkpoints.secure(log, dirty.uncleanable, self._catalogue.logs):
+        if not await directory.checkpoints.secure(log, dirty.uncleanable, directory.catalogue.logs):
             raise CompactionInterruptedError
         compaction = LogCompaction(
             log,
             dirty,
-            self._resources,
+            directory.resources,
             memory_bytes=max(1, self.config.dedupe_buffer_bytes // max(1, self.config.threads)),
-            secret=self._resources.rng.token_bytes(SECRET_BYTES),
+            secret=directory.resources.rng.token_bytes(SECRET_BYTES),
             now_ms=self._clock.now_ms(),
             pace=self._take_time,
-            remove_later=lambda paths: self._removal.remove_files_later(paths, log.config.file_delete_delay_ms),
+            remove_later=lambda paths: directory.removal.remove_files_later(paths, log.config.file_delete_delay_ms),
             hold=lambda: self._locks.hold([log.topic_partition]),
-            is_wanted=lambda: self._catalogue.holds(log) and not self._is_stopping,
+            is_wanted=lambda: directory.catalogue.holds(log) and not self._is_stopping,
         )
         result = await compaction.run()
-        if self._catalogue.holds(log):
-            await self._remember(log.topic_partition, result.end_offset)
+        if directory.catalogue.holds(log):
+            await directory.checkpoint.remember(log.topic_partition, result.end_offset)
         logger.info(
             "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d ms",
             log.topic_partition,
@@ -260,16 +216,29 @@ class LogCleaner:
         )
         return result
 
-    async def _remember(self, topic_partition: TopicPartition, end_offset: int) -> None:
-        self._cleaned_up_to[topic_partition] = end_offset
-        await self._write_checkpoint()
-
-    async def _write_checkpoint(self) -> None:
-        async with self._checkpoint_lock:
-            await self._resources.in_thread(self._checkpoint.write, dict(self._cleaned_up_to))
-
     async def _take_time(self, count: int) -> None:
         await self._pace.spend(count, self.config.io_max_bytes_per_second)
+
+
+def _facts(segments: Sequence[LogSegment], log: Log, resources: LogResources) -> list[CompactionFacts]:
+    """BLOCKING."""
+    wants_age = log.config.max_compaction_lag_ms < LONG_MAX
+    return [
+        CompactionFacts(
+            segment.base_offset,
+            segment.size,
+            segment.max_timestamp(resources.indexes).timestamp if log.config.min_compaction_lag_ms else -1,
+            _first_timestamp(segment, resources.files) if wants_age else -1,
+        )
+        for segment in segments
+    ]
+
+
+def _first_timestamp(segment: LogSegment, files: OpenFiles) -> int:
+    if not segment.size:
+        return -1
+    first = next(scan_batches(files.get(segment), 0, segment.size), None)
+    return -1 if first is None else first.max_timestamp
 
 
 def _urgency(dirty: DirtyRange) -> tuple[bool, float]:
