@@ -159,13 +159,13 @@ LEFT_OUT = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "one broker holds everything: the list is empty",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own, none is fenced",
     ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
+    ApiKey.SASL_HANDSHAKE: "brokers prove to each other who they are; users do not yet",
+    ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",
 }
 """What a served API does not do."""
 
 WHY_NOT = {
     "SASL": {
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     },
     "the KRaft quorum, which Ottla has not": {

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import Principal
+from ottla.model.principal import BROKER, Principal
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
@@ -112,6 +112,23 @@ def require(
     if not authorizer.allows(principal, operation, resource_type, resource_name):
         what = "the cluster" if resource_type is ResourceType.CLUSTER else resource_name
         raise ApiError(_REFUSALS[resource_type], f"{principal} may not {operation.name} {what}")
+
+
+def require_broker(principal: Principal) -> int:
+    """The number of the broker that asks. Raises ApiError CLUSTER_AUTHORIZATION_FAILED for everybody else.
+
+    What brokers say to each other is believed from those alone who proved the cluster's secret, whatever the rules
+    allow, and never because a request says that it comes from a replica (CVE-2018-1288).
+    """
+    if principal.type != BROKER:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{principal} is not a broker of this cluster")
+    return int(principal.name)
+
+
+def require_that_broker(principal: Principal, broker_id: int) -> None:
+    """Refuse whoever is not this very broker. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
+    if require_broker(principal) != broker_id:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{principal} speaks for broker {broker_id}")
 
 
 def allowed_operations(

@@ -16,5 +16,14 @@ class Principal(Struct, frozen=True):
         return f"{self.type}:{self.name}"
 
 
+BROKER: Final = "Broker"
+"""The type of brokers that have proved the cluster's secret. Nobody else gets it, whatever a client says of itself."""
+
+
+def broker_principal(broker_id: int) -> Principal:
+    """Another broker of this cluster."""
+    return Principal(BROKER, str(broker_id))
+
+
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 """Whoever came by a listener that authenticates nobody."""

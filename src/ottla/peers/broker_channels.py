@@ -70,7 +70,7 @@ class BrokerChannels:
 
     def __init__(
         self,
-        authentication: BrokerAuthentication,
+        broker_id: int,
         listener_name: str,
         io: PeerIo,
         *,
@@ -80,7 +80,10 @@ class BrokerChannels:
         tasks: Tasks,
     ) -> None:
         """`listener_name` is the listener by which brokers speak to each other, on all of them."""
-        self._authentication = authentication
+        self.broker_id = broker_id
+        """This broker."""
+        self.authentication: BrokerAuthentication | None = None
+        """What proves who it is; set before the first image."""
         self._listener_name = listener_name
         self._io = io
         self._clock = clock
@@ -95,11 +98,6 @@ class BrokerChannels:
         self.on_unreachable: Callable[[int, int], None] | None = None
         """Called with a broker's id and epoch when a connection with it has ended and a new one was refused: nobody
         listens there any more. None on a broker for which that is no news."""
-
-    @property
-    def broker_id(self) -> int:
-        """This broker."""
-        return self._authentication.identity.broker_id
 
     def on_image(self, image: MetadataImage, _delta: object = None) -> None:
         """The image has changed: close what leads to brokers that are gone, moved or were started anew."""
@@ -185,6 +183,7 @@ class BrokerChannels:
         return connection
 
     async def _connected(self, peer: _Peer) -> PeerConnection:
+        assert self.authentication is not None
         if peer.address is None:
             raise BrokerNotKnownError(f"broker {peer.broker_id} has no listener {self._listener_name}")
         options = ClientOptions(
@@ -196,7 +195,7 @@ class BrokerChannels:
         )
         connection = await self._io.connect(peer.address, options)
         try:
-            await self._authentication.prove(connection, peer.broker_id, HANDSHAKE_TIMEOUT_MS)
+            await self.authentication.prove(connection, peer.broker_id, HANDSHAKE_TIMEOUT_MS)
             await connection.agree_on_versions(HANDSHAKE_TIMEOUT_MS)
         except BaseException:
             connection.close()

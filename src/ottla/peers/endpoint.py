@@ -11,5 +11,7 @@ SAME_HOST: Final = "127.0.0.1"
 
 def address_between_brokers(broker: BrokerImage, listener_name: str) -> Address | None:
     """The address of a broker's listener of that name; None when it has none."""
-    del listener_name
-    return Address(broker.host or SAME_HOST, broker.port)
+    if not broker.endpoints:
+        return Address(broker.host or SAME_HOST, broker.port)
+    endpoint = broker.endpoints.get(listener_name)
+    return None if endpoint is None else Address(endpoint[0] or SAME_HOST, endpoint[1])

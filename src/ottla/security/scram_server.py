@@ -3,6 +3,8 @@
 server = ScramServer(SCRAM_SHA_512, credential_of, nonce)
 receive first, send server.challenge(first)
 receive final, send server.outcome(final)       server.user is who it is, from now on
+
+`answer` is the one or the other, as it is their turn.
 """
 
 import hmac
@@ -64,6 +66,10 @@ class ScramServer:
         self._step = _Step.FIRST
         self.user: str | None = None
         """Who the client is; None until it has proved it."""
+
+    def answer(self, message: bytes | memoryview) -> bytes:
+        """What to answer to the next message, be it the first or the second."""
+        return self.challenge(message) if self._step is _Step.FIRST else self.outcome(message)
 
     def challenge(self, message: bytes | memoryview) -> bytes:
         """The client's first message; returns what to answer."""

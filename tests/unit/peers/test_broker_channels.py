@@ -45,7 +45,7 @@ class World:
         self.network = FakeNetwork({THERE: self.there})
         rng = SeededRng(1)
         self.channels = BrokerChannels(
-            BrokerAuthentication(BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks),
+            1,
             "PLAINTEXT",
             self.network,
             clock=self.timer.clock,
@@ -53,6 +53,7 @@ class World:
             timer=self.timer,
             tasks=self.tasks,
         )
+        self.channels.authentication = BrokerAuthentication(BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks)
         self.gone: list[tuple[int, int]] = []
         self.channels.on_image(image(broker_1=5, broker_2=6))
 

@@ -38,7 +38,9 @@ class Api(Struct, frozen=True):
     for Produce and Fetch.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
-    (Produce, KAFKA-18659). `decode` is given where a client that is widely used does not keep to the format.
+    (Produce, KAFKA-18659). `is_between_brokers` says that ApiVersions tells of it those alone who have proved that they
+    are brokers; to refuse a client that asks all the same is for its handler. `decode` is given where a client that is
+    widely used does not keep to the format.
     """
 
     key: ApiKey
@@ -49,6 +51,7 @@ class Api(Struct, frozen=True):
     advertised_min_version: int | None = None
     decode: Decode | None = None
     handle_single: HandleSingle | None = None
+    is_between_brokers: bool = False
 
     @property
     def request_type(self) -> type[Any]:

@@ -11,6 +11,7 @@ from typing import Final
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import BROKER
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -32,11 +33,11 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         _CLIENT.fullmatch(request.client_software_name) and _CLIENT.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = ctx.broker.features
+    gateway, features = ctx.kafka_connection.gateway, ctx.broker.features
     finalized = features.finalized
     lowest = 0 if ctx.api_version >= FIRST_VERSION_WITH_LEVEL_0 else 1
     return ApiVersionsResponse(
-        api_keys=ctx.kafka_connection.gateway.served_versions,
+        api_keys=gateway.served_versions_to_brokers if ctx.principal.type == BROKER else gateway.served_versions,
         supported_features=tuple(
             SupportedFeatureKey(name=each.name, min_version=each.min_level, max_version=each.max_level)
             for each in features.supported

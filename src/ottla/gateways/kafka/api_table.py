@@ -19,11 +19,13 @@ class Row(NamedTuple):
     max_version: int
     module: str
     advertised_min_version: int | None = None
+    is_between_brokers: bool = False
+    """Whether clients are not told of it."""
 
     @classmethod
     def of(cls, api: Api) -> "Row":
         """The row of an API that is here already."""
-        return cls(api.key, api.min_version, api.max_version, "", api.advertised_min_version)
+        return cls(api.key, api.min_version, api.max_version, "", api.advertised_min_version, api.is_between_brokers)
 
 
 class Route(NamedTuple):

@@ -2,11 +2,12 @@
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
-from ottla.gateways.kafka.api_table import ApiTable, Route
+from ottla.gateways.kafka.api_table import ApiTable, Route, Row
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.request_quotas import RequestQuotas
@@ -27,6 +28,10 @@ from ottla.protocol.frame import (
 from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.runtime.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from ottla.peers.authenticator import PeerAuthenticator
+    from ottla.security.scram_server import ScramServer
 
 _log = logging.getLogger(__name__)
 
@@ -50,15 +55,12 @@ class KafkaGateway:
         self.looked_up_count = 0
         """Partitions of fetches whose look-ups wait for the disk."""
         self.looked_up_max = LOOKED_UP_MAX
-        self.served_versions = tuple(
-            ServedVersions(
-                api_key=row.key,
-                min_version=row.min_version if row.advertised_min_version is None else row.advertised_min_version,
-                max_version=row.max_version,
-            )
-            for row in apis.rows.values()
-        )
-        """What ApiVersions answers, in the order of the keys."""
+        self.authenticator: PeerAuthenticator | None = None
+        """Who believes brokers; None on one that is alone."""
+        self.served_versions = _served(row for row in apis.rows.values() if not row.is_between_brokers)
+        """What ApiVersions answers to clients, in the order of the keys."""
+        self.served_versions_to_brokers = _served(apis.rows.values())
+        """The same to brokers."""
 
     def connect(self, connection: Connection) -> "KafkaConnection":
         """A new connection of a client."""
@@ -72,13 +74,24 @@ class KafkaConnection:
     one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_held_back", "_is_closed", "connection", "gateway", "has_finished", "principal", "waiting_fetches")
+    __slots__ = (
+        "_held_back",
+        "_is_closed",
+        "connection",
+        "gateway",
+        "has_finished",
+        "principal",
+        "proof",
+        "waiting_fetches",
+    )
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
         self.connection = connection
         self.principal = ANONYMOUS
         """Who the client is, as far as it has proved it."""
+        self.proof: ScramServer | None = None
+        """The exchange in which it proves that it is a broker, while it lasts."""
         self._held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
         self._is_closed = False
@@ -222,3 +235,14 @@ class KafkaConnection:
             api_keys=tuple(entry for entry in self.gateway.served_versions if entry.api_key == ApiKey.API_VERSIONS),
         )
         slot.send((encode_response(header.correlation_id, response, 0),))
+
+
+def _served(rows: Iterable[Row]) -> tuple[ServedVersions, ...]:
+    return tuple(
+        ServedVersions(
+            api_key=row.key,
+            min_version=row.min_version if row.advertised_min_version is None else row.advertised_min_version,
+            max_version=row.max_version,
+        )
+        for row in rows
+    )

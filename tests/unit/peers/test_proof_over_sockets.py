@@ -1,0 +1,174 @@
+"""A broker's door and another broker's channels over loopback: who proves what, and what strangers are told."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.client.address import Address
+from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
+from ottla.client.errors import ConnectionLostError, UnsupportedApiError
+from ottla.client.options import ClientOptions
+from ottla.gateways.kafka import api_17_sasl_handshake, api_18_api_versions, api_36_sasl_authenticate
+from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_table import ApiTable
+from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.gateway import KafkaGateway
+from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.model.error_code import ErrorCode
+from ottla.network.connection import Connection
+from ottla.peers.authentication import BrokerAuthentication
+from ottla.peers.authenticator import PeerAuthenticator
+from ottla.peers.broker_channels import BrokerChannels
+from ottla.peers.cluster_secret import MECHANISM, BrokerIdentity
+from ottla.peers.errors import NotProvenError
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.rng import SeededRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import ManualTimer
+from tests.unit.network.peers import opened
+
+SECRET = b"what the brokers of a cluster know"
+
+
+class Brokers:
+    """Broker 2 with its door, and broker 1 with channels to it."""
+
+    def __init__(self, gateway: KafkaGateway, address: Address, tasks: Tasks) -> None:
+        self.gateway = gateway
+        self.address = address
+        self.tasks = tasks
+        self.asked: list[str] = []
+
+    async def ask(self, *, secret: bytes = SECRET, cluster: str = "abc") -> AllocateProducerIdsResponse:
+        """What broker 1 is answered."""
+        timer, rng = ManualTimer(), SeededRng(3)
+        channels = BrokerChannels(
+            1, "default", AsyncioIo(), clock=SystemClock(), rng=rng, timer=timer, tasks=self.tasks
+        )
+        channels.authentication = BrokerAuthentication(BrokerIdentity(1, cluster, secret), rng, self.tasks)
+        channels.on_image(MetadataImage(cluster, brokers={2: BrokerImage(2, 1, *self.address, None)}))
+        try:
+            return await channels.request(
+                2, AllocateProducerIdsRequest(broker_id=1), AllocateProducerIdsResponse, timeout_ms=10_000
+            )
+        finally:
+            channels.close()
+
+    @asynccontextmanager
+    async def stranger(self) -> AsyncIterator[AsyncioConnection]:
+        """A client's connection to broker 2."""
+        connection = await AsyncioIo().connect(self.address, ClientOptions((self.address,)))
+        yield connection
+        connection.close()
+
+
+@pytest.fixture
+async def brokers() -> AsyncIterator[Brokers]:
+    tasks = Tasks()
+    asked: list[str] = []
+
+    async def allocate(ctx: RequestContext, _request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        asked.append(str(ctx.principal))
+        return AllocateProducerIdsResponse(producer_id_start=5, producer_id_len=1)
+
+    apis = ApiTable.of(
+        (
+            api_17_sasl_handshake.API,
+            api_18_api_versions.API,
+            api_36_sasl_authenticate.API,
+            Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, allocate, is_task=True, is_between_brokers=True),
+        )
+    )
+    features = SimpleNamespace(supported=[], finalized=SimpleNamespace(epoch=0, levels={}))
+    broker: Any = SimpleNamespace(tasks=tasks, features=features)
+    gateway = KafkaGateway(broker, apis, None)  # type: ignore[arg-type]
+
+    def connect(connection: Connection) -> Any:
+        return gateway.connect(connection)
+
+    async with opened(connect) as door:
+        identity = BrokerIdentity(2, "abc", SECRET)
+        gateway.authenticator = PeerAuthenticator(identity, door.listener.name, SeededRng(2), tasks)
+        world = Brokers(gateway, Address(*door.listener.address), tasks)
+        world.asked = asked
+        yield world
+        await tasks.close()
+
+
+async def handshake(connection: AsyncioConnection, mechanism: str = MECHANISM.name) -> SaslHandshakeResponse:
+    return await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=10_000)
+
+
+async def authenticate(connection: AsyncioConnection, data: bytes) -> SaslAuthenticateResponse:
+    return await connection.request(SaslAuthenticateRequest(data), SaslAuthenticateResponse, timeout_ms=10_000)
+
+
+async def test_a_broker_is_believed_and_told_of_what_is_between_brokers(brokers: Brokers) -> None:
+    assert (await brokers.ask()).producer_id_start == 5
+    assert brokers.asked == ["Broker:1"]
+
+
+async def test_another_secret_is_refused_with_one_line_and_asks_nothing(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(NotProvenError, match="did not prove that it knows the password"):
+        await brokers.ask(secret=b"a guess")
+    assert brokers.asked == []
+    refusals = [each for each in caplog.messages if "SASL_AUTHENTICATION_FAILED" in each]
+    assert len(refusals) == 1
+
+
+async def test_a_broker_of_another_cluster_is_refused(brokers: Brokers) -> None:
+    with pytest.raises(NotProvenError, match="it belongs to another cluster than this one, abc"):
+        await brokers.ask(cluster="xyz")
+    assert brokers.asked == []
+
+
+async def test_a_client_is_not_told_of_what_is_between_brokers(brokers: Brokers) -> None:
+    async with brokers.stranger() as connection:
+        with pytest.raises(UnsupportedApiError, match="no version of AllocateProducerIds"):
+            await connection.request(AllocateProducerIdsRequest(), AllocateProducerIdsResponse, timeout_ms=10_000)
+
+
+async def test_a_mechanism_that_is_not_served_is_refused_and_another_may_follow(brokers: Brokers) -> None:
+    async with brokers.stranger() as connection:
+        answer = await handshake(connection, "PLAIN")
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert answer.mechanisms == ("SCRAM-SHA-512",)
+        assert (await handshake(connection)).error_code == ErrorCode.NONE
+        assert (await handshake(connection)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+async def test_a_proof_without_a_handshake_is_refused_and_ends_the_connection(brokers: Brokers) -> None:
+    async with brokers.stranger() as connection:
+        assert (await authenticate(connection, b"n,,n=1,r=x")).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        with pytest.raises(ConnectionLostError):
+            await handshake(connection)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff", b"n,,n=2,r=" + b"a" * 40, b"n,,n=0001,r=" + b"a" * 40])
+async def test_what_is_no_proof_is_refused_and_ends_the_connection(brokers: Brokers, data: bytes) -> None:
+    async with brokers.stranger() as connection:
+        await handshake(connection)
+        answer = await authenticate(connection, data)
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert answer.error_message
+        with pytest.raises(ConnectionLostError):
+            await handshake(connection)
+
+
+async def test_at_another_listener_and_on_a_broker_that_is_alone_nobody_proves_anything(brokers: Brokers) -> None:
+    assert brokers.gateway.authenticator is not None
+    brokers.gateway.authenticator.listener_name = "REPLICATION"
+    with pytest.raises(NotProvenError, match=r"ILLEGAL_SASL_STATE; is it the listener inter\.broker\.listener\.name"):
+        await brokers.ask()
+    brokers.gateway.authenticator = None
+    async with brokers.stranger() as connection:
+        assert (await handshake(connection)).error_code == ErrorCode.ILLEGAL_SASL_STATE
