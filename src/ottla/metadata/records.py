@@ -168,6 +168,16 @@ class ClientQuotaRecord(Struct, frozen=True):
     value: float | None
 
 
+class ReplicaDirectoriesRecord(Struct, frozen=True):
+    """A broker that has several data directories says in which of them its replicas of a topic's partitions lie: each
+    index with the id of the directory (KIP-858)."""
+
+    KIND: ClassVar[str] = "replica-directories"
+    broker_id: int
+    topic_id: UUID
+    places: tuple[tuple[int, UUID], ...]
+
+
 MetadataRecord = (
     TopicRecord
     | PartitionsAddedRecord
@@ -182,6 +192,7 @@ MetadataRecord = (
     | ProducerIdsRecord
     | FeatureLevelRecord
     | ClientQuotaRecord
+    | ReplicaDirectoriesRecord
 )
 
 _ALONE: Final = 0
@@ -289,6 +300,14 @@ def _decode_endpoints(value: Any) -> dict[str, tuple[str, int]]:
     return {name: (host, port) for name, (host, port) in value.items()}
 
 
+def _encode_places(places: tuple[tuple[int, UUID], ...]) -> list[object]:
+    return [(index, topic_id_text(directory_id)) for index, directory_id in places]
+
+
+def _decode_places(values: Any) -> tuple[tuple[int, UUID], ...]:
+    return tuple((index, parse_topic_id(text)) for index, text in values)
+
+
 def _decode_entity(value: Any) -> QuotaEntity:
     return tuple((kind, name) for kind, name in value)
 
@@ -300,6 +319,7 @@ _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "state": _encode_state,
         "changes": _encode_changes,
         "endpoints": dict,
+        "places": _encode_places,
     }
 )
 _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
@@ -310,6 +330,7 @@ _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "changes": _decode_changes,
         "endpoints": _decode_endpoints,
         "directories": tuple,
+        "places": _decode_places,
         "entity": _decode_entity,
     }
 )
@@ -343,6 +364,7 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             ProducerIdsRecord,
             FeatureLevelRecord,
             ClientQuotaRecord,
+            ReplicaDirectoriesRecord,
         )
     }
 )

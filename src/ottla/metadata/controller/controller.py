@@ -21,6 +21,7 @@ from ottla.metadata.controller.feature_update import FeatureUpdate, decide_featu
 from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType, decide_leader_election
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
 from ottla.metadata.controller.quota_alteration import QuotaAlteration, decide_quota_alteration
+from ottla.metadata.controller.replica_directories import ReplicaPlace, decide_replica_directories
 from ottla.metadata.controller.topic_creation import DEFAULT, CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
@@ -167,6 +168,12 @@ class Controller:
         return await self.decide(
             lambda image: unless_validating(decide_quota_alteration(image, alterations), validate_only=validate_only)
         )
+
+    async def place_replicas(
+        self, broker_id: int, broker_epoch: int, places: Sequence[ReplicaPlace]
+    ) -> list[Outcome[None]]:
+        """A broker says in which of its data directories replicas lie; the outcomes in the order of `places`."""
+        return await self.decide(lambda image: decide_replica_directories(image, broker_id, broker_epoch, places))
 
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody has had and nobody else will get."""

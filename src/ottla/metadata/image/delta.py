@@ -37,6 +37,7 @@ from ottla.metadata.records import (
     PartitionsChangedRecord,
     PartitionState,
     ProducerIdsRecord,
+    ReplicaDirectoriesRecord,
     TopicRecord,
     TopicRemovedRecord,
 )
@@ -67,6 +68,7 @@ class MetadataDelta:
         self._next_producer_id = base.next_producer_id
         self._feature_levels: dict[str, int] | None = None
         self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
+        self._replica_directories: dict[UUID, Mapping[tuple[int, int], UUID]] | None = None
         self._record_count = 0
 
     @property
@@ -130,7 +132,27 @@ class MetadataDelta:
             replica_counts=self.base.replica_counts if self._replica_counts is None else self._replica_counts,
             feature_levels=self.base.feature_levels if self._feature_levels is None else self._feature_levels,
             client_quotas=self.base.client_quotas if self._client_quotas is None else self._client_quotas,
+            replica_directories=self._directories_of_replicas(),
         )
+
+    def _directories_of_replicas(self) -> Mapping[UUID, Mapping[tuple[int, int], UUID]]:
+        """Those that are told, without those of replicas that are no more."""
+        known = self.base.replica_directories if self._replica_directories is None else self._replica_directories
+        touched = [topic_id for topic_id in self.touched_topics if topic_id in known]
+        if not touched:
+            return known
+        kept = dict(known)
+        for topic_id in touched:
+            topic, places = self.touched_topics[topic_id], kept.pop(topic_id)
+            if topic is not None:
+                places = {
+                    (index, broker_id): directory_id
+                    for (index, broker_id), directory_id in places.items()
+                    if broker_id in topic.partitions[index].replicas
+                }
+                if places:
+                    kept[topic_id] = places
+        return kept
 
     def _topics(self) -> tuple[dict[str, TopicImage], dict[UUID, TopicImage]]:
         by_name, by_id = dict(self.base.topics_by_name), dict(self.base.topics_by_id)
@@ -275,6 +297,17 @@ class MetadataDelta:
         else:
             self._client_quotas.pop(record.entity, None)
 
+    def _replicas_placed(self, record: ReplicaDirectoriesRecord) -> None:
+        topic = self._topic_before(record.topic_id)
+        if self._replica_directories is None:
+            self._replica_directories = dict(self.base.replica_directories)
+        places: dict[tuple[int, int], UUID] = dict(self._replica_directories.get(record.topic_id, {}))
+        for index, directory_id in record.places:
+            if not 0 <= index < len(topic.partitions):
+                raise InvalidInputError(f"a metadata record names the partition {topic.name}-{index}, not there")
+            places[index, record.broker_id] = directory_id
+        self._replica_directories[record.topic_id] = places
+
     def _feature_level(self, record: FeatureLevelRecord) -> None:
         if self._feature_levels is None:
             self._feature_levels = dict(self.base.feature_levels)
@@ -303,6 +336,7 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         ProducerIdsRecord: MetadataDelta._producer_ids,
         FeatureLevelRecord: MetadataDelta._feature_level,
         ClientQuotaRecord: MetadataDelta._client_quota,
+        ReplicaDirectoriesRecord: MetadataDelta._replicas_placed,
     }
 )
 
@@ -332,12 +366,22 @@ def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
         TopicRecord(topic.name, topic.topic_id, tuple(partition.state for partition in topic.partitions))
         for topic in image.topics()
     )
+    records.extend(_replica_directories(image))
     records.extend(
         ConfigRecord(resource.type, resource.name, key, value)
         for resource, settings in sorted(image.configs.items())
         for key, value in sorted(settings.items())
     )
     return records
+
+
+def _replica_directories(image: MetadataImage) -> Iterable[ReplicaDirectoriesRecord]:
+    for topic_id, places in image.replica_directories.items():
+        of_brokers: dict[int, list[tuple[int, UUID]]] = {}
+        for (index, broker_id), directory_id in sorted(places.items()):
+            of_brokers.setdefault(broker_id, []).append((index, directory_id))
+        for broker_id, of_broker in of_brokers.items():
+            yield ReplicaDirectoriesRecord(broker_id, topic_id, tuple(of_broker))
 
 
 def image_from_snapshot(cluster_id: str, records: Iterable[MetadataRecord], end_offset: int) -> MetadataImage:

@@ -164,6 +164,8 @@ class MetadataImage(Struct, frozen=True, eq=False):
     """The features of which a level was finalized; see `feature_level`."""
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     """Quotas by key, of the entities that have any."""
+    replica_directories: Mapping[UUID, Mapping[tuple[int, int], UUID]] = field(default_factory=dict)
+    """By topic, the data directory of each replica (partition, broker) whose broker has several."""
 
     def live_brokers(self) -> dict[int, BrokerImage]:
         """The brokers that clients are told of: those that are not fenced."""
@@ -187,6 +189,11 @@ class MetadataImage(Struct, frozen=True, eq=False):
         if image is None or not 0 <= index < len(image.partitions):
             return None
         return image.partitions[index]
+
+    def replica_directory(self, topic_id: UUID, index: int, broker_id: int) -> UUID | None:
+        """The data directory in which a broker has its replica of a partition, if it has said so."""
+        places = self.replica_directories.get(topic_id)
+        return None if places is None else places.get((index, broker_id))
 
     def topics(self) -> Iterator[TopicImage]:
         """All topics, sorted by name."""
