@@ -1,36 +1,42 @@
-"""The embedded engine: one SQLite file beside the logs. One host, nothing to set up.
+"""The embedded engine: one SQLite file, shared by any number of broker processes of one host. Nothing to set up.
 
-    cluster     one row: cluster id and secret, newest controller epoch and whose it is, end offset, newest broker epoch
-    session     one row for each registered broker, with the data directory that registered it
-    snapshot    the records that stand for the log before `log.offset`
-    log         the records since
+    metadata.db           cluster, sessions, snapshot, log (`metadata_file`)
+    metadata.sessions/    what ends a session with its process, and wakes the processes of the others (`session_files`)
 
-Write-ahead logging with `synchronous=FULL`: a transaction that returned survives a power cut, one that did not leaves
-nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction, so several processes of one host may share the
-file. All calls run in one thread of its own, in order; the event loop never waits for the disk.
+Who changes something wakes every other process by a byte in its pipe; who dies wakes them by the end of its own pipe. A
+process that is silent keeps its pipes: each renews its session from its event loop, and the others end one that was not
+renewed in time. All blocking calls run in one thread, in order; the event loop never waits for the disk.
 """
 
+import asyncio
 import logging
 import sqlite3
-from asyncio import get_running_loop
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+from msgspec.structs import replace
+
 from ottla.metadata.store.interface import (
-    NO_BROKER,
     SESSION_TIMEOUT_MS,
     Controllership,
-    FencedError,
     LiveBroker,
     Session,
-    SessionExpiredError,
-    StaleOffsetError,
     StoredRecords,
     StoreError,
 )
+from ottla.metadata.store.metadata_file import MetadataFile, StoreState
+from ottla.metadata.store.session_files import (
+    DIRECTORY_NAME,
+    OwnSessionFiles,
+    PeerSessionFiles,
+    remove,
+    remove_all_but,
+)
+from ottla.runtime.clock import Clock, SystemClock
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
 
 logger = logging.getLogger(__name__)
 
@@ -38,268 +44,327 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FILE_NAME: Final = "metadata.db"
-LAYOUT_VERSION: Final = 2
-BUSY_TIMEOUT_S: Final = 5.0
-"""How long a transaction waits for another process's before it gives up."""
-
-_SESSION_TABLE: Final = """
-CREATE TABLE session (
-    broker_id INTEGER PRIMARY KEY, broker_epoch INTEGER NOT NULL, registration BLOB NOT NULL, directory BLOB
-) STRICT"""
-
-_SCHEMA: Final = f"""
-CREATE TABLE cluster (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    cluster_id TEXT NOT NULL,
-    controller_epoch INTEGER NOT NULL DEFAULT 0,
-    controller_id INTEGER NOT NULL DEFAULT {NO_BROKER},
-    broker_epoch INTEGER NOT NULL DEFAULT 0,
-    start_offset INTEGER NOT NULL DEFAULT 0,
-    end_offset INTEGER NOT NULL DEFAULT 0,
-    controller_broker_epoch INTEGER NOT NULL DEFAULT -1,
-    secret BLOB
-) STRICT;
-{_SESSION_TABLE};
-CREATE TABLE snapshot (position INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
-CREATE TABLE log (offset INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
-PRAGMA user_version = {LAYOUT_VERSION};
-"""
-
-
-_FROM_LAYOUT_1: Final = f"""
-ALTER TABLE cluster ADD COLUMN controller_broker_epoch INTEGER NOT NULL DEFAULT -1;
-ALTER TABLE cluster ADD COLUMN secret BLOB;
-DROP TABLE session;
-{_SESSION_TABLE};
-PRAGMA user_version = {LAYOUT_VERSION};
-"""
-"""Layout 1 was for one broker: its sessions had ended before the next one began."""
+RENEWALS_PER_TIMEOUT: Final = 3
+"""A session outlives two renewals that a busy machine was late with."""
 
 
 class EmbeddedStore:
     """A `MetadataStore` in the file `metadata.db` of a directory, which is made when it is missing."""
 
-    def __init__(self, directory: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
+    def __init__(
+        self, directory: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS, clock: Clock | None = None
+    ) -> None:
         self._path = directory / FILE_NAME
+        self._sessions_path = directory / DIRECTORY_NAME
         self._session_timeout_ms = session_timeout_ms
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-metadata")
-        self._connection: sqlite3.Connection | None = None
+        self._renewal_ms = max(1, session_timeout_ms // RENEWALS_PER_TIMEOUT)
+        self._clock = clock or SystemClock()
+        self._tasks = Tasks("ottla-metadata", threads_max=1)
+        self._watchers: list[Callable[[int], object]] = []
+        self._broker_watchers: list[Callable[[], object]] = []
+        self._controller_watchers: list[Callable[[], object]] = []
+        self._session_watchers: list[Callable[[], object]] = []
+        # Of the event loop.
+        self._timer: Timer | None = None
+        self._alarm: TimerTask | None = None
+        self._seen: StoreState | None = None
+        """What those who watch were told of; None without a session."""
+        self._watched: dict[int, PeerSessionFiles] = {}
+        self._wake_fd: int | None = None
+        self._due_ms = 0
+        self._is_looking = False
+        self._has_news = False
+        self._is_closed = False
+        # Of the thread.
+        self._file: MetadataFile | None = None
         self._session: Session | None = None
-        self._watchers: list[Callable[[int], None]] = []
-        self._broker_watchers: list[Callable[[], None]] = []
-        self._controller_watchers: list[Callable[[], None]] = []
-        self._session_watchers: list[Callable[[], None]] = []
+        self._own: OwnSessionFiles | None = None
+        self._peers: dict[int, PeerSessionFiles] = {}
+        self._judges_from_ms = 0
 
     async def open(self, new_cluster_id: str) -> str:
         """Open the file, make it at the first start, and return the cluster's id.
 
         Raises StoreError when the file is not one of ours, or of a newer release.
         """
+        self._timer = Timer(self._clock, asyncio.get_running_loop().call_later)
         return await self._call(self._open, new_cluster_id)
 
     async def cluster_secret(self, new_secret: bytes) -> bytes:
         """The stored secret, or the new one when there is none."""
-        return await self._call(self._cluster_secret, new_secret)
+        return await self._call(lambda: self._opened.cluster_secret(new_secret))
 
     async def register_broker(self, broker_id: int, registration: bytes, *, takes_over: bytes | None = None) -> Session:
         """Begin a session; an older one of the same id and directory ends. Raises BrokerIdTakenError."""
-        self._session = await self._call(self._register_broker, broker_id, registration, takes_over)
-        return self._session
+        self._stop_watching()
+        now_ms = self._clock.monotonic_ms()
+        session, seen = await self._call(self._register, broker_id, registration, takes_over, now_ms)
+        self._seen = seen
+        assert self._own is not None
+        self._wake_fd = self._own.wake_fd
+        asyncio.get_running_loop().add_reader(self._wake_fd, self._on_wake)
+        self._due_ms = now_ms
+        self._look_soon()
+        return session
 
     async def live_brokers(self) -> list[LiveBroker]:
         """All sessions, by broker id."""
-        return await self._call(self._live_brokers)
+        return await self._call(self._opened.live_brokers)
 
     async def controller(self) -> Controllership:
         """The newest election."""
-        return await self._call(self._controller)
+        return await self._call(self._opened.controller)
 
     async def elect(self, session: Session, *, seen_epoch: int) -> int:
         """Make the session's broker the controller, if `seen_epoch` is still the newest epoch.
 
         Raises FencedError and SessionExpiredError.
         """
-        return await self._call(self._elect, session, seen_epoch)
+        return await self._call(lambda: self._and_wake(self._opened.elect(session, seen_epoch)))
 
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none, durably. Raises FencedError or StaleOffsetError."""
-        end_offset = await self._call(self._append, records, controller_epoch, expected_end_offset)
-        for callback in self._watchers:
-            try:
-                callback(end_offset)
-            except Exception:
-                # The records are durable: who appended them must not hear that they are not.
-                logger.exception("one who watches the metadata log failed at offset %d", end_offset)
+        end_offset = await self._call(
+            lambda: self._and_wake(self._opened.append(records, controller_epoch, expected_end_offset))
+        )
+        if self._seen is not None:
+            self._seen = replace(self._seen, end_offset=max(end_offset, self._seen.end_offset))
+        _tell(self._watchers, end_offset)
         return end_offset
 
     async def read(self, from_offset: int) -> StoredRecords:
         """The log from an offset on, with the snapshot when it starts before it."""
-        return await self._call(self._read, from_offset)
+        return await self._call(lambda: self._opened.read(from_offset))
 
     async def write_snapshot(self, snapshot: Sequence[bytes], *, controller_epoch: int, end_offset: int) -> None:
         """Replace the records below `end_offset` by a snapshot. Raises FencedError."""
-        await self._call(self._write_snapshot, snapshot, controller_epoch, end_offset)
+        await self._call(lambda: self._opened.write_snapshot(snapshot, controller_epoch, end_offset))
 
-    def watch(self, callback: Callable[[int], None]) -> None:
+    def watch(self, callback: Callable[[int], object]) -> None:
         """Call back after each growth of the log."""
         self._watchers.append(callback)
 
-    def watch_brokers(self, callback: Callable[[], None]) -> None:
-        """Call back when sessions came or went."""
+    def watch_brokers(self, callback: Callable[[], object]) -> None:
+        """Call back when sessions of others came or went."""
         self._broker_watchers.append(callback)
 
-    def watch_controller(self, callback: Callable[[], None]) -> None:
+    def watch_controller(self, callback: Callable[[], object]) -> None:
         """Call back after an election, and when the controller's session ended."""
         self._controller_watchers.append(callback)
 
-    def watch_session(self, callback: Callable[[], None]) -> None:
+    def watch_session(self, callback: Callable[[], object]) -> None:
         """Call back when this process's session has ended other than by `close`."""
         self._session_watchers.append(callback)
 
     async def close(self) -> None:
         """End this process's session and close the file. Closing twice is allowed."""
-        if self._connection is not None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._stop_watching()
+        if self._timer is not None:
+            self._timer.close()
+        try:
             await self._call(self._close)
-        self._executor.shutdown(wait=False)
+        finally:
+            await self._tasks.close()
 
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return await get_running_loop().run_in_executor(self._executor, lambda: function(*args, **kwargs))
+            return await self._tasks.in_thread(function, *args, **kwargs)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self._path}: {error}") from error
 
+    # What the event loop sees of others.
+
+    def _on_wake(self) -> None:
+        assert self._own is not None
+        self._own.drain()
+        self._look_soon()
+
+    def _on_peer_end(self, peer: PeerSessionFiles) -> None:
+        asyncio.get_running_loop().remove_reader(peer.alive_fd)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Read what there is to be told of, in a task; once for all that asked for it meanwhile."""
+        self._has_news = True
+        if not self._is_looking and not self._is_closed:
+            self._is_looking = True
+            self._tasks.spawn(self._look(), "watching the metadata store")
+
+    async def _look(self) -> None:
+        next_ms = self._renewal_ms
+        try:
+            while self._has_news and self._seen is not None:
+                self._has_news = False
+                now_ms = self._clock.monotonic_ms()
+                state, ended, deadline_ms = await self._call(self._observe, now_ms, self._due_ms)
+                if self._seen is not None:
+                    self._watch_peers()
+                if ended:
+                    await self._call(_close_all, ended)
+                next_ms = min(self._renewal_ms, max(1, deadline_ms - now_ms))
+                if self._seen is not None:
+                    self._tell_of(state)
+        except StoreError as error:
+            logger.warning("the metadata store cannot be watched; trying again: %s", error)
+        finally:
+            self._is_looking = False
+            if self._seen is not None and not self._is_closed:
+                self._look_again(next_ms)
+
+    def _look_again(self, delay_ms: int) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        assert self._timer is not None
+        self._due_ms = self._clock.monotonic_ms() + delay_ms
+        self._alarm = self._timer.schedule(delay_ms, self._look_soon)
+
+    def _watch_peers(self) -> None:
+        loop = asyncio.get_running_loop()
+        peers = dict(self._peers)
+        for epoch in self._watched.keys() - peers.keys():
+            loop.remove_reader(self._watched[epoch].alive_fd)
+        for epoch in peers.keys() - self._watched.keys():
+            loop.add_reader(peers[epoch].alive_fd, self._on_peer_end, peers[epoch])
+        self._watched = peers
+
+    def _stop_watching(self) -> None:
+        self._seen = None
+        loop = asyncio.get_running_loop()
+        for peer in self._watched.values():
+            loop.remove_reader(peer.alive_fd)
+        self._watched = {}
+        if self._wake_fd is not None:
+            loop.remove_reader(self._wake_fd)
+            self._wake_fd = None
+
+    def _tell_of(self, state: StoreState) -> None:
+        before, self._seen = self._seen, state
+        assert before is not None
+        if self._session not in state.sessions:
+            self._stop_watching()
+            _tell(self._session_watchers)
+            return
+        if state.end_offset > before.end_offset:
+            _tell(self._watchers, state.end_offset)
+        if state.sessions != before.sessions:
+            _tell(self._broker_watchers)
+        if state.controllership != before.controllership:
+            _tell(self._controller_watchers)
+
     # What follows runs in the thread.
+
+    @property
+    def _opened(self) -> MetadataFile:
+        if self._file is None:
+            raise StoreError(f"{self._path} is not open")
+        return self._file
 
     def _open(self, new_cluster_id: str) -> str:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=32
-        )
+        self._file = MetadataFile(self._path, new_cluster_id)
+        return self._file.cluster_id
+
+    def _register(
+        self, broker_id: int, registration: bytes, directory: bytes | None, now_ms: int
+    ) -> tuple[Session, StoreState]:
+        self._release()
+        self._judges_from_ms = 0
+
+        def begin(broker_epoch: int) -> None:
+            self._own = OwnSessionFiles(self._sessions_path, broker_epoch, self._session_timeout_ms, now_ms)
+
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            self._connection = connection
-            with self._transaction() as cursor:
-                self._require_layout(cursor)
-                cursor.execute("INSERT OR IGNORE INTO cluster (id, cluster_id) VALUES (1, ?)", (new_cluster_id,))
-                (cluster_id,) = cursor.execute("SELECT cluster_id FROM cluster").fetchone()
+            self._session, living = self._opened.register(
+                broker_id, registration, directory, is_alive=lambda epoch: self._is_alive(epoch, now_ms), begin=begin
+            )
         except BaseException:
-            self._connection = None
-            connection.close()
+            self._release()
             raise
-        assert isinstance(cluster_id, str)
-        return cluster_id
+        remove_all_but(self._sessions_path, living)
+        for epoch in living:
+            self._peer(epoch)
+        self._wake()
+        return self._session, self._opened.state()
 
-    def _require_layout(self, cursor: sqlite3.Cursor) -> None:
-        (version,) = cursor.execute("PRAGMA user_version").fetchone()
-        if version in (0, 1):
-            for statement in (_FROM_LAYOUT_1 if version else _SCHEMA).split(";"):
-                cursor.execute(statement)
-        elif version != LAYOUT_VERSION:
-            raise StoreError(f"{self._path} has layout {version}, this release knows {LAYOUT_VERSION}")
+    def _observe(self, now_ms: int, due_ms: int) -> tuple[StoreState, list[PeerSessionFiles], int]:
+        """Renew the own session, end those that are over; what there is, what to close, the next deadline of a peer."""
+        if now_ms > due_ms + self._renewal_ms:
+            # This process was stopped for a while, or the whole machine was: the others may renew as late as it does.
+            self._judges_from_ms = now_ms + self._renewal_ms
+        if self._own is not None:
+            self._own.renew(now_ms)
+        state = self._opened.state()
+        if not all(self._is_alive(session.broker_epoch, now_ms) for session in state.sessions):
+            self._opened.end_dead_sessions(lambda epoch: self._is_alive(epoch, now_ms))
+            state = self._opened.state()
+            self._wake()
+        living = {session.broker_epoch for session in state.sessions}
+        ended = [self._peers.pop(epoch) for epoch in self._peers.keys() - living]
+        for peer in ended:
+            remove(self._sessions_path, peer.broker_epoch)
+        deadlines = [max(peer.deadline_ms(), self._judges_from_ms) for peer in self._peers.values()]
+        return state, ended, min(deadlines, default=now_ms + self._renewal_ms)
 
-    def _cluster_secret(self, new_secret: bytes) -> bytes:
-        with self._transaction() as cursor:
-            cursor.execute("UPDATE cluster SET secret = ? WHERE secret IS NULL", (new_secret,))
-            (secret,) = cursor.execute("SELECT secret FROM cluster").fetchone()
-        assert isinstance(secret, bytes)
-        return secret
+    def _is_alive(self, broker_epoch: int, now_ms: int) -> bool:
+        if self._own is not None and broker_epoch == self._own.broker_epoch:
+            return True
+        peer = self._peer(broker_epoch)
+        if peer is None or not peer.has_process():
+            return False
+        return now_ms < self._judges_from_ms or now_ms < peer.deadline_ms()
 
-    def _register_broker(self, broker_id: int, registration: bytes, takes_over: bytes | None) -> Session:
-        with self._transaction() as cursor:
-            (broker_epoch,) = cursor.execute(
-                "UPDATE cluster SET broker_epoch = broker_epoch + 1 RETURNING broker_epoch"
-            ).fetchone()
-            cursor.execute(
-                "REPLACE INTO session VALUES (?, ?, ?, ?)", (broker_id, broker_epoch, registration, takes_over)
-            )
-        return Session(broker_id, broker_epoch)
+    def _peer(self, broker_epoch: int) -> PeerSessionFiles | None:
+        if self._own is not None and broker_epoch == self._own.broker_epoch:
+            return None
+        peer = self._peers.get(broker_epoch)
+        if peer is None:
+            try:
+                peer = self._peers[broker_epoch] = PeerSessionFiles(self._sessions_path, broker_epoch)
+            except FileNotFoundError:
+                return None
+        return peer
 
-    def _live_brokers(self) -> list[LiveBroker]:
-        rows = self._open_connection.execute("SELECT broker_id, broker_epoch, registration FROM session ORDER BY 1")
-        return [LiveBroker(*row) for row in rows]
+    def _and_wake(self, result: T) -> T:
+        self._wake()
+        return result
 
-    def _controller(self) -> Controllership:
-        row = self._open_connection.execute(
-            "SELECT controller_id, controller_epoch, EXISTS (SELECT 1 FROM session WHERE broker_id = controller_id "
-            "AND broker_epoch = controller_broker_epoch) FROM cluster"
-        ).fetchone()
-        return Controllership(row[0], row[1], bool(row[2]))
+    def _wake(self) -> None:
+        for peer in self._peers.values():
+            peer.wake()
 
-    def _elect(self, session: Session, seen_epoch: int) -> int:
-        with self._transaction() as cursor:
-            alive = cursor.execute(
-                "SELECT 1 FROM session WHERE broker_id = ? AND broker_epoch = ?",
-                (session.broker_id, session.broker_epoch),
-            ).fetchone()
-            if alive is None:
-                raise SessionExpiredError(f"the session of broker {session.broker_id} has ended")
-            self._require_epoch(cursor, seen_epoch)
-            cursor.execute(
-                "UPDATE cluster SET controller_epoch = ?, controller_id = ?, controller_broker_epoch = ?",
-                (seen_epoch + 1, session.broker_id, session.broker_epoch),
-            )
-        return seen_epoch + 1
-
-    def _append(self, records: Sequence[bytes], controller_epoch: int, expected_end_offset: int) -> int:
-        with self._transaction() as cursor:
-            self._require_epoch(cursor, controller_epoch)
-            (end_offset,) = cursor.execute("SELECT end_offset FROM cluster").fetchone()
-            if end_offset != expected_end_offset:
-                raise StaleOffsetError(f"the metadata log ends at {end_offset}, not at {expected_end_offset}")
-            new_end_offset = expected_end_offset + len(records)
-            cursor.executemany("INSERT INTO log VALUES (?, ?)", enumerate(records, expected_end_offset))
-            cursor.execute("UPDATE cluster SET end_offset = ?", (new_end_offset,))
-        return new_end_offset
-
-    def _require_epoch(self, cursor: sqlite3.Cursor, controller_epoch: int) -> None:
-        (newest,) = cursor.execute("SELECT controller_epoch FROM cluster").fetchone()
-        if newest != controller_epoch:
-            raise FencedError(f"controller epoch {controller_epoch} is over: the newest is {newest}")
-
-    def _read(self, from_offset: int) -> StoredRecords:
-        with self._transaction("DEFERRED") as cursor:
-            start_offset, end_offset = cursor.execute("SELECT start_offset, end_offset FROM cluster").fetchone()
-            snapshot: tuple[bytes, ...] | None = None
-            if from_offset < start_offset:
-                snapshot = tuple(row[0] for row in cursor.execute("SELECT record FROM snapshot ORDER BY position"))
-                from_offset = start_offset
-            rows = cursor.execute("SELECT record FROM log WHERE offset >= ? ORDER BY offset", (from_offset,))
-            records = tuple(row[0] for row in rows)
-        return StoredRecords(snapshot, records, from_offset, end_offset)
-
-    def _write_snapshot(self, snapshot: Sequence[bytes], controller_epoch: int, end_offset: int) -> None:
-        with self._transaction() as cursor:
-            self._require_epoch(cursor, controller_epoch)
-            cursor.execute("DELETE FROM snapshot")
-            cursor.executemany("INSERT INTO snapshot VALUES (?, ?)", enumerate(snapshot))
-            cursor.execute("DELETE FROM log WHERE offset < ?", (end_offset,))
-            cursor.execute("UPDATE cluster SET start_offset = ?", (end_offset,))
+    def _release(self) -> None:
+        """Let go of what a session holds."""
+        self._session = None
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+        peers, self._peers = self._peers, {}
+        _close_all(peers.values())
 
     def _close(self) -> None:
-        connection, self._connection = self._open_connection, None
-        if self._session is not None:
-            connection.execute(
-                "DELETE FROM session WHERE broker_id = ? AND broker_epoch = ?",
-                (self._session.broker_id, self._session.broker_epoch),
-            )
-        connection.close()
-
-    @property
-    def _open_connection(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise StoreError(f"{self._path} is not open")
-        return self._connection
-
-    @contextmanager
-    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Cursor]:
-        """One transaction: committed at the end of the block, rolled back by an exception."""
-        connection = self._open_connection
-        cursor = connection.cursor()
-        cursor.execute(f"BEGIN {kind}")
+        file, self._file = self._file, None
         try:
-            yield cursor
-        except BaseException:
-            connection.rollback()
-            raise
-        connection.commit()
+            if file is not None and self._session is not None:
+                file.end_session(self._session)
+                self._wake()
+        finally:
+            self._release()
+            if file is not None:
+                file.close()
+
+
+def _close_all(peers: Iterable[PeerSessionFiles]) -> None:
+    for peer in peers:
+        peer.close()
+
+
+def _tell(callbacks: Iterable[Callable[..., object]], *args: object) -> None:
+    for callback in callbacks:
+        try:
+            callback(*args)
+        except Exception:
+            # What happened in the store happened, whatever those who are told of it make of that.
+            logger.exception("one who watches the metadata store failed")

@@ -4,7 +4,7 @@
     election     one controller after another, each with a higher epoch; only who saw the newest epoch can follow it
     log          an ordered list of records; appended only by the present controller that knows its end
     snapshot     stands for the records before it, so that the log does not grow for ever
-    watches      tell a process what others did; they say that something changed, what it is has to be read
+    watches      tell a process that has a session what others did: that something changed; what, has to be read
 
 All methods but those that watch are coroutines; an engine does its blocking work elsewhere. Records are opaque bytes.
 """

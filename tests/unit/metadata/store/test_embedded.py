@@ -15,6 +15,7 @@ from ottla.metadata.store.interface import (
     StaleOffsetError,
     StoreError,
 )
+from ottla.metadata.store.session_files import DIRECTORY_NAME
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ async def test_a_controller_of_another_process_ends_the_rule_of_ours(open_store,
 
 async def test_an_append_waits_for_the_disk(open_store, tmp_path):
     store = await open_store()
-    connection = store._connection
+    connection = store._file._connection
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert (tmp_path / FILE_NAME).exists()
@@ -172,12 +173,28 @@ async def test_a_second_session_of_a_broker_ends_the_first(open_store):
 
 async def test_closing_ends_the_session_but_not_a_newer_one(open_store):
     first, second = await open_store(), await open_store()
-    await first.register_broker(1, b"old")
-    session = await second.register_broker(1, b"new")
+    await first.register_broker(1, b"old", takes_over=b"directory")
+    session = await second.register_broker(1, b"new", takes_over=b"directory")
     await first.close()
     assert await second.live_brokers() == [LiveBroker(1, session.broker_epoch, b"new")]
     await second.close()
     assert await (await open_store()).live_brokers() == []
+
+
+async def test_nothing_is_left_of_the_sessions_of_those_that_died(open_store, tmp_path):
+    """Whatever a process was doing when it died, and before it could say that it registers."""
+    store = await open_store()
+    session = await store.register_broker(1, b"")
+    sessions = tmp_path / DIRECTORY_NAME
+    for leftover in ("999", "999.alive", "999.wake"):
+        (sessions / leftover).touch()
+    in_another_process(tmp_path, "await store.register_broker(2, b''); import os; os._exit(0)")
+    other = await open_store()
+    session = await other.register_broker(3, b"")
+    epochs = {1, session.broker_epoch}
+    assert {path.name for path in sessions.iterdir()} == {
+        f"{epoch}{name}" for epoch in epochs for name in ("", ".alive", ".wake")
+    }
 
 
 async def test_those_who_watch_are_told_of_growth(open_store):
@@ -236,13 +253,13 @@ async def test_a_store_that_is_not_open_says_so(tmp_path):
 
 
 async def test_of_two_candidates_that_saw_the_same_election_one_wins(open_store):
-    store = await open_store()
-    first, second = await store.register_broker(1, b""), await store.register_broker(2, b"")
+    store, other = await open_store(), await open_store()
+    first, second = await store.register_broker(1, b""), await other.register_broker(2, b"")
     assert await store.controller() == Controllership(NO_BROKER, 0, alive=False)
     assert await store.elect(first, seen_epoch=0) == 1
     with pytest.raises(FencedError):
-        await store.elect(second, seen_epoch=0)
-    assert await store.controller() == Controllership(1, 1, alive=True)
+        await other.elect(second, seen_epoch=0)
+    assert await other.controller() == Controllership(1, 1, alive=True)
 
 
 async def test_the_secret_of_the_first_start_stays(open_store):
