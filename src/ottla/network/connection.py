@@ -62,6 +62,7 @@ class Connection:
     """A client's connection. Belongs to the event loop."""
 
     __slots__ = (
+        "_failure",
         "_handler",
         "_idle",
         "_is_flush_due",
@@ -88,6 +89,7 @@ class Connection:
         self._responses = ResponseQueue(self)
         self._output = OutputQueue(self._wait_for_disk, services.on_found)
         self._handler: ConnectionHandler | None = None
+        self._failure: str | None = None  # why it ends, if a request of it has failed
         self._is_flush_due = False  # what is pushed to the output will be written in this turn without further ado
         self._resume_pushing: Callable[[], None] | None = None
         self._muted_until_ms = 0
@@ -183,20 +185,41 @@ class Connection:
             self._services.loop.call_soon(self._resume_handler)
         self._schedule_flush()
 
-    def fail(self, reason: str) -> None:
-        """A request cannot be answered: send the answers before its own, if the peer takes them now, and close."""
-        if self.state is _CLOSED:
+    def fail(self, reason: str, slot: ResponseSlot | None = None) -> None:
+        """The request of `slot` cannot be answered, or without one what comes next is none: answer those before it and
+        close.
+
+        Nothing more is read, and what those behind it are answered with goes nowhere. What comes before is waited for
+        like the answers of a peer that sends nothing more: no longer than the idle time. The reason is logged with
+        the peer's address, within limits.
+        """
+        self._fail_at(self._responses.next if slot is None else slot.number, reason)
+
+    def _fail_at(self, number: int, reason: str) -> None:
+        if self.state is _CLOSED or number >= self._responses.end:
             return
-        if not self._watch.is_writing:
-            self._write()
-        self._discard_input()
-        self.close(reason)
+        is_first, handler = self._failure is None and self.state is not _HALF_CLOSED, self._handler
+        self._failure = reason
+        self._responses.cut(number)
+        self._reader.close()
+        self._idle.moved()
+        self.drain()
+        try:
+            if is_first and handler is not None:
+                handler.on_end_of_input()
+            if not self._responses.answers and not self.is_closed:
+                if not self._watch.is_writing:
+                    self._write()
+                self._end_if_done()
+        except Exception:
+            self._break()
 
     def close(self, reason: str = "") -> None:
         """Close now. Unsent responses are dropped. A reason is logged with the peer's address, within limits."""
         if self.state is _CLOSED:
             return
         self._move(Event.CLOSE)
+        reason = reason or self._failure or ""
         if reason:
             self._services.throttle.warning("closed the connection of %s to %s: %s", self.peer, self.local, reason)
         self._watch.close()
@@ -458,10 +481,10 @@ class Connection:
                 ):
                     self._move(Event.HIGH_WATER)
         except InvalidInputError as error:
-            self.fail(str(error))
+            self._fail_at(responses.next if frame is None else responses.next - 1, str(error))
         except Exception:
             logger.exception("the handler of %r failed; the connection is closed", self)
-            self.fail("")
+            self._fail_at(responses.next if frame is None else responses.next - 1, "")
         return self.state is not _CLOSED
 
     def on_response(self, parts: Sequence[Part]) -> None:
@@ -474,9 +497,9 @@ class Connection:
         """Answers that wait for an earlier one take more or fewer bytes."""
         self._services.metrics.out_bytes += by
 
-    def on_abandoned(self) -> None:
+    def on_abandoned(self, number: int) -> None:
         """A request will never be answered, and no later one could be."""
-        self._services.loop.call_soon_threadsafe(self.fail, "a request was given up without an answer")
+        self._services.loop.call_soon_threadsafe(self._fail_at, number, "a request was given up without an answer")
 
     def _schedule_flush(self) -> None:
         self._is_flush_due = True
@@ -589,10 +612,11 @@ class Connection:
         """Whether to wait for the peer, to send or to read, and not for a handler, for memory or for the disk.
 
         A peer that has finished may be gone for good: an answer it waits for longer than the idle time is not awaited.
+        Nor is one that only stands before the end of a connection that has failed.
         """
         if self._output.parts:
             return not self._output.is_waiting_for_disk
-        if self.state is _HALF_CLOSED:
+        if self.state is _HALF_CLOSED or self._failure is not None:
             return True
         return self.state is _OPEN and not self._responses.answers
 

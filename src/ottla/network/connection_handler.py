@@ -18,8 +18,9 @@ class ConnectionHandler(Protocol):
         ...
 
     def on_end_of_input(self) -> None:
-        """The peer sends nothing more while requests are unanswered, though it may still read: whatever only waits for
-        something better to say is to be answered now. The connection closes when all requests are.
+        """The peer sends nothing more while requests are unanswered, though it may still read, or a request has failed:
+        whatever only waits for something better to say is to be answered now. The connection closes when all requests
+        are, or those before the one that failed; those behind it are void (`ResponseSlot.is_void`).
         """
         ...
 

@@ -9,13 +9,16 @@ slots: one that its handlers have let go of can never be filled, and no later an
 once, and ends the connection.
 """
 
+import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.runtime.file_slice import FileSlice
 
 Buffer = bytes | bytearray | memoryview
 Part = Buffer | FileSlice
+
+_NEVER: Final = sys.maxsize
 
 SLICE_COST = 128
 """What a slice of a file that waits counts for in bytes of memory."""
@@ -32,7 +35,7 @@ class Sender(Protocol):
         """The bytes of answers that wait for an earlier one have changed."""
         ...
 
-    def on_abandoned(self) -> None:
+    def on_abandoned(self, number: int) -> None:
         """A slot was let go of and not filled. Called from whatever thread, in the middle of whatever it does."""
         ...
 
@@ -40,22 +43,28 @@ class Sender(Protocol):
 class ResponseSlot:
     """The place of one request's response.
 
-    It is filled once, at any time. After the connection has been closed it may still be filled, to no effect. To let go
-    of it and not fill it closes the connection.
+    It is filled once, at any time. After the connection has been closed, or an earlier request has failed, it may still
+    be filled, to no effect. To let go of it and not fill it closes the connection.
     """
 
-    __slots__ = ("_number", "_queue")
+    __slots__ = ("_queue", "number")
 
     def __init__(self, queue: "ResponseQueue") -> None:
         """The slot of the request that has just arrived."""
         self._queue: ResponseQueue | None = queue
-        self._number = queue.next
-        queue.next = self._number + 1
+        self.number = queue.next
+        """Its place in the order of the connection's requests."""
+        queue.next = self.number + 1
         queue.answers.append(None)
 
     def __del__(self) -> None:
         if self._queue is not None:
-            self._queue.abandon()
+            self._queue.abandon(self.number)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether an answer would go nowhere: a request that is not begun need not be."""
+        return self._queue is None or self.number >= self._queue.end
 
     def send(self, parts: Sequence[Part]) -> None:
         """Answer with these bytes, one after the other, the 4-byte length included. They must stay as they are."""
@@ -63,9 +72,9 @@ class ResponseSlot:
         assert queue is not None, "a request is answered once"
         self._queue = None
         answers = queue.answers
-        if queue.is_closed:
+        if self.number >= queue.end:
             return
-        place = self._number - queue.first
+        place = self.number - queue.first
         if place:
             answers[place] = parts
             queue.hold(parts)
@@ -84,7 +93,7 @@ class ResponseSlot:
 class ResponseQueue:
     """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("answers", "first", "held_bytes", "is_closed", "next", "sender")
+    __slots__ = ("answers", "end", "first", "held_bytes", "next", "sender")
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
@@ -92,7 +101,8 @@ class ResponseQueue:
         """The number of the first answer."""
         self.next = 0
         """The number of the next request."""
-        self.is_closed = False
+        self.end = _NEVER
+        """The number of the first request that is not answered, nor are those behind it."""
         self.answers: list[Sequence[Part] | None] = []
         """One for each request whose response has not left; None where there is none yet."""
         self.held_bytes = 0
@@ -114,16 +124,23 @@ class ResponseQueue:
             self._change_held(-_held_bytes(parts))
             self.sender.on_response(parts)
 
-    def abandon(self) -> None:
+    def abandon(self, number: int) -> None:
         """A slot will never be filled. Called from whatever thread lets go of it last."""
-        if not self.is_closed:
-            self.sender.on_abandoned()
+        if number < self.end:
+            self.sender.on_abandoned(number)
+
+    def cut(self, number: int) -> None:
+        """Answer neither the request of this number nor those behind it: what their slots are filled with goes nowhere.
+        No request comes after that.
+        """
+        self.end = min(self.end, number)
+        place = max(number - self.first, 0)
+        self._change_held(-sum(_held_bytes(parts) for parts in self.answers[place:] if parts is not None))
+        del self.answers[place:]
 
     def clear(self) -> None:
         """The connection is closed: what slots are filled with goes nowhere."""
-        self.is_closed = True
-        self.answers.clear()
-        self._change_held(-self.held_bytes)
+        self.cut(0)
 
     def _change_held(self, by: int) -> None:
         if by:

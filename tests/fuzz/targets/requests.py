@@ -87,6 +87,8 @@ class Buffer:
 class Slot:
     """What was answered."""
 
+    is_void = False
+
     def __init__(self) -> None:
         self.frame: bytes | None = None
 
@@ -118,8 +120,9 @@ class Client:
         """Whether the broker has closed it."""
         return self.closed_because is not None
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, slot: object = None) -> None:
         """What the broker says when it closes it."""
+        del slot
         self.closed_because = reason
         self._throttle.warning("%s", reason)
 

@@ -75,6 +75,8 @@ class Buffer:
 class Slot:
     """What was answered to one request."""
 
+    is_void = False
+
     frame: bytes | None = None
 
     def send(self, parts: Any) -> None:
@@ -105,9 +107,13 @@ class Door:
         )
         gateway = KafkaGateway(broker, ApiTable.of([api, *others]), None)  # type: ignore[arg-type]
         self.said: list[str] = []
-        connection: Any = SimpleNamespace(peer="test", is_muted=False, fail=self.said.append, complain=self.said.append)
+        connection: Any = SimpleNamespace(peer="test", is_muted=False, fail=self._say, complain=self.said.append)
         self.connection = gateway.connect(connection)
         self.buffer = Buffer()
+
+    def _say(self, reason: str, slot: object) -> None:
+        del slot
+        self.said.append(reason)
 
     def send(self, frame: bytes) -> Slot:
         slot = Slot()

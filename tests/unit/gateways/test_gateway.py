@@ -38,6 +38,8 @@ class Buffer:
 class Slot:
     """What was answered to one request."""
 
+    is_void = False
+
     def __init__(self) -> None:
         self.frame: bytes | None = None
 
@@ -57,6 +59,7 @@ class Door:
         self.closed_because: str | None = None
         broker: Any = SimpleNamespace(tasks=self.tasks)
         self.gateway = KafkaGateway(broker, ApiTable.of(apis), None)  # type: ignore[arg-type]
+        self.slots: list[Slot] = []
         self.connection = self.connect()
         self.buffer = Buffer()
 
@@ -65,8 +68,14 @@ class Door:
         connection: Any = SimpleNamespace(peer="test", fail=self._close, is_muted=False)
         return self.gateway.connect(connection)
 
-    def _close(self, reason: str) -> None:
+    def _close(self, reason: str, slot: object) -> None:
+        del slot
         self.closed_because = reason
+        self.close()
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.is_void = True
         self.connection.on_close()
 
     def send(self, message: Any, version: int) -> Slot:
@@ -74,6 +83,7 @@ class Door:
 
     def send_bytes(self, frame: bytearray) -> Slot:
         slot = Slot()
+        self.slots.append(slot)
         self.connection.on_frame(memoryview(frame), self.buffer, slot)  # type: ignore[arg-type]
         return slot
 
@@ -344,6 +354,7 @@ async def test_a_request_that_waits_for_its_turn_goes_with_its_connection() -> N
     other, slot = door.connect(), Slot()
     request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
     other.on_frame(memoryview(request), door.buffer, slot)  # type: ignore[arg-type]
+    slot.is_void = True
     other.on_close()
     slow.go_on.set()
     await finished(door)

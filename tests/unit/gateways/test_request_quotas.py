@@ -48,7 +48,7 @@ class Line:
         if resume is not None:
             resume()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, slot: object) -> None:
         self.failures.append(reason)
 
 

@@ -656,6 +656,96 @@ async def test_a_request_that_fails_ends_the_connection_in_order_behind_the_answ
         assert await without_reset(peer) == framed(b"good")
 
 
+class FailsOnBad(Collect):
+    """Keeps its requests, but those that are bad."""
+
+    def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+        if frame == b"bad":
+            raise InvalidInputError("so bad")
+        super().on_frame(frame, buffer, slot)
+
+
+async def test_a_request_that_fails_ends_the_connection_behind_the_answers_before_it_that_are_not_there_yet(
+    caplog: pytest.LogCaptureFixture,
+):
+    async with opened(FailsOnBad) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(b"b") + framed(b"bad") + framed(b"never looked at"))
+        await until(lambda: handler.ended)
+        (connection,) = door.listener.connections
+        assert connection.state is State.DRAINING
+        handler.answer(1)
+        handler.answer(0)
+        assert await without_reset(peer) == framed(b"a") + framed(b"b")
+        assert (handler.payloads, handler.closed, handler.ended) == ([b"a", b"b"], 1, 1)
+        assert caplog.text.count("so bad") == 1
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_what_comes_behind_a_request_that_fails_later_is_answered_by_nothing():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(b"".join(framed(name) for name in (b"a", b"b", b"c", b"d")))
+        await until(lambda: len(handler.requests) == 4)
+        (connection,) = door.listener.connections
+        handler.answer(3, bytes(1_000))
+        connection.fail("it was b's fault", handler.requests[1][2])
+        assert [slot.is_void for _, _, slot in handler.requests] == [False, True, True, True]
+        assert connection.pending_bytes == 0
+        handler.answer(2)
+        handler.answer(1)
+        await turns()
+        assert not connection.is_closed
+        handler.answer(0)
+        assert await peer.receive_end() == framed(b"a")
+
+
+async def test_the_earliest_request_that_fails_is_the_end():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(b"".join(framed(name) for name in (b"a", b"b", b"c", b"d")))
+        await until(lambda: len(handler.requests) == 4)
+        (connection,) = door.listener.connections
+        connection.fail("c", handler.requests[2][2])
+        connection.fail("d", handler.requests[3][2])
+        connection.fail("b", handler.requests[1][2])
+        handler.answer(0)
+        assert await peer.receive_end() == framed(b"a")
+
+
+async def test_half_a_request_behind_one_that_failed_gives_its_memory_back():
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a") + framed(bytes(3 * MIB))[: 2 * MIB])
+        await until(lambda: door.listener.metrics.bytes_in > 2 * MIB)
+        (connection,) = door.listener.connections
+        connection.fail("a", handler.requests[0][2])
+        handler.answer(0)
+        assert await peer.receive_end() == b""
+        assert door.memory.pool.in_use_bytes == 0
+
+
+async def test_an_answer_before_one_that_failed_is_not_awaited_for_ever(caplog: pytest.LogCaptureFixture):
+    async with opened(FailsOnBad, NetworkConfig(connections_max_idle_ms=1_000)) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        await peer.send(framed(b"a"))
+        await until(lambda: handler.requests)
+        door.timer.advance(10_000)
+        await peer.send(framed(b"bad"))
+        await until(lambda: handler.ended)
+        (connection,) = door.listener.connections
+        door.timer.advance(999)
+        assert not connection.is_closed
+        door.timer.advance(1_000)
+        assert connection.is_closed
+        assert "so bad" in caplog.text
+
+
 # Time.
 
 

@@ -41,6 +41,8 @@ async def until(holds: Callable[[], bool]) -> None:
 class Slot:
     """The place of one answer."""
 
+    is_void = False
+
     def __init__(self) -> None:
         self.frame: bytes | None = None
 

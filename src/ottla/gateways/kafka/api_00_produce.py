@@ -145,7 +145,7 @@ class SingleProduction(Struct, eq=False):
                 topic = TopicProduceData(name=request.topic_name, topic_id=request.topic_id, partition_data=data)
                 _answer(ctx, request.acks, (topic,), (ack,))
         except Exception as error:
-            connection.fail(error)
+            connection.fail(error, slot)
 
     def expire(self) -> None:
         """The producer's time is up."""

@@ -80,7 +80,7 @@ class RequestContext:
                 self.note_refusal(error, getattr(response, "error_message", None))
             self._slot.send((encode_response(self.correlation_id, response, self.api_version),))
         except Exception as mistake:
-            self.kafka_connection.break_off(mistake)
+            self.kafka_connection.break_off(mistake, self._slot)
 
     def respond_parts(self, response: Any) -> None:
         """Answer with a message whose records are slices of files, which go to the socket without a copy."""
@@ -88,7 +88,7 @@ class RequestContext:
             parts: Sequence[Any] = encode_response_parts(self.correlation_id, response, self.api_version)
             self._slot.send(parts)
         except Exception as mistake:
-            self.kafka_connection.break_off(mistake)
+            self.kafka_connection.break_off(mistake, self._slot)
 
     def no_response(self) -> None:
         """Say that this request has no answer (Produce with acks=0)."""
@@ -112,4 +112,4 @@ class RequestContext:
         """Give up: why is said in the log, with a traceback unless the peer is at fault (InvalidInputError), and the
         connection is closed.
         """
-        self.kafka_connection.fail(error)
+        self.kafka_connection.fail(error, self._slot)

@@ -74,16 +74,7 @@ class KafkaConnection:
     one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = (
-        "_held_back",
-        "_is_closed",
-        "connection",
-        "gateway",
-        "has_finished",
-        "principal",
-        "proof",
-        "waiting_fetches",
-    )
+    __slots__ = ("_held_back", "connection", "gateway", "has_finished", "principal", "proof", "waiting_fetches")
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
@@ -94,7 +85,6 @@ class KafkaConnection:
         """The exchange in which it proves that it is a broker, while it lasts."""
         self._held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
-        self._is_closed = False
         self.has_finished = False
         """Whether the client sends nothing more: no fetch of it waits, also one that was held back until then."""
         self.waiting_fetches: set[DelayedOperation] = set()
@@ -139,7 +129,6 @@ class KafkaConnection:
 
     def on_close(self) -> None:
         """The connection is gone; requests held back are dropped, and those that wait for records."""
-        self._is_closed = True
         while self._held_back:
             _, buffer, _ = self._held_back.popleft()
             buffer.release()
@@ -151,7 +140,7 @@ class KafkaConnection:
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
         """The gate has let a request in: its handler runs as a task."""
-        if self._is_closed:
+        if slot.is_void:
             self._finish(len(frame), buffer)
         else:
             self.gateway.broker.tasks.spawn(self._run(route, header, frame, buffer, slot), "kafka-request")
@@ -170,7 +159,7 @@ class KafkaConnection:
             if response is not None:
                 ctx.respond(response)
         except Exception as error:
-            self.fail(error)
+            self.fail(error, slot)
         finally:
             self._finish(len(frame), buffer)
 
@@ -194,10 +183,10 @@ class KafkaConnection:
         while held_back:
             frame, buffer, slot = held_back.popleft()
             try:
-                if not self._is_closed:
+                if not slot.is_void:
                     self.on_frame(frame, buffer, slot)
             except Exception as error:
-                self.fail(error)
+                self.fail(error, slot)
             finally:
                 buffer.release()
             if self._held_back is not None:
@@ -208,17 +197,19 @@ class KafkaConnection:
                 self.connection.when_unmuted(self._go_on)
                 return
 
-    def fail(self, error: Exception) -> None:
-        """A request could not be handled to its end: say why in the log, and close the connection."""
+    def fail(self, error: Exception, slot: ResponseSlot) -> None:
+        """A request could not be handled to its end: say why in the log, and close the connection behind the answers to
+        those before it.
+        """
         if isinstance(error, InvalidInputError):
-            self.connection.fail(str(error))
+            self.connection.fail(str(error), slot)
         else:
-            self.break_off(error)
+            self.break_off(error, slot)
 
-    def break_off(self, error: Exception) -> None:
+    def break_off(self, error: Exception, slot: ResponseSlot) -> None:
         """As `fail`, whatever the error is: not the peer's bytes are wrong but our answer."""
         _log.error("a request of %s failed; its connection is closed", self.connection.peer, exc_info=error)
-        self.connection.fail("a request failed inside the broker")
+        self.connection.fail("a request failed inside the broker", slot)
 
     def _refuse(self, header: RequestHeader, slot: ResponseSlot) -> None:
         """ApiVersions of an unknown version is answered in version 0, so that the client can try again (KIP-511)."""
