@@ -1,7 +1,8 @@
 """Writing for producers: one request may write to many partitions and is answered once, when all of them are decided.
 
-With acks=1 a partition is decided when its records are written, with acks=all when they are committed. Whatever is not
-decided when the producer's time is up is answered with REQUEST_TIMED_OUT: the records may still become committed.
+With acks=1 a partition is decided when its records are written, with acks=all when they are committed. How long the
+latter is waited for is for the producer to say (`timeout_ms`): what is not decided by then is answered with
+REQUEST_TIMED_OUT, and may still become committed.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,7 +128,7 @@ class ProduceService:
             production.decide(AppendAck.refused(error))
             return
         partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-        if acks != ACKS_NONE and not production.is_over:
+        if acks == ACKS_ALL and not production.is_over:
             self._deadlines.add(production, timeout_ms)
 
     def produce(
@@ -164,7 +165,7 @@ class ProduceService:
                 append(partition, write.records, acks, on_ack, on_buffer_free)
         if not writes:
             on_produced([])
-        elif not production.is_over and acks != ACKS_NONE:
+        elif acks == ACKS_ALL and not production.is_over:
             self._deadlines.add(production, timeout_ms)
 
     def _find(self, principal: Principal, write: PartitionWrite, acks: int) -> Partition:

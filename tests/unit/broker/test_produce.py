@@ -137,6 +137,19 @@ async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_a
 
 
 @pytest.mark.parametrize("alone", [True, False])
+async def test_acks_1_waits_for_the_records_to_be_written_whatever_the_time_of_the_request(
+    new_partition: New, alone: bool
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    producing = Producing(partition)
+    producing.produce_alone(write(partition), ACKS_LEADER, alone=alone)
+    producing.timer.advance(60_000)
+    assert producing.answers == []
+    await settled(partition)
+    assert [(ack.error, ack.base_offset) for (ack,) in producing.answers] == [(ErrorCode.NONE, 0)]
+
+
+@pytest.mark.parametrize("alone", [True, False])
 async def test_acks_0_is_decided_before_the_records_are_written(new_partition: New, alone: bool) -> None:
     partition = await new_partition()  # type: ignore[misc]
     producing = Producing(partition)
