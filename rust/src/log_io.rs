@@ -8,7 +8,6 @@ mod sync_job;
 mod system;
 mod trace;
 mod writer;
-mod zeros_ahead;
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -135,14 +134,13 @@ impl LogIo {
         self.shared.notifier.fileno()
     }
 
-    #[pyo3(signature = (path, preallocate_bytes = 0, zeros_ahead_max = 0))]
-    fn create(&self, path: PathBuf, preallocate_bytes: u64, zeros_ahead_max: u64) -> Handle {
+    #[pyo3(signature = (path, preallocate_bytes = 0))]
+    fn create(&self, path: PathBuf, preallocate_bytes: u64) -> Handle {
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
         self.gathered().push(Operation::Create {
             handle,
             path,
             preallocate_bytes,
-            zeros_ahead_max,
         });
         handle
     }

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::group::Create;
 use super::operation::{Failure, Handle};
 use super::sync_job::SyncJob;
 use super::system::{self, Errno};
-use super::zeros_ahead::ZerosAhead;
 
 struct File {
     path: PathBuf,
@@ -22,7 +20,6 @@ struct File {
     /// Bytes written since write-back was asked for or the file was synced, and where they start.
     unwritten_back: u64,
     write_back_from: u64,
-    zeros: ZerosAhead,
 }
 
 /// Files by handle.
@@ -47,23 +44,27 @@ impl FileTable {
         }
     }
 
-    /// Know a path by a handle and create the file when it is missing; reserve room for it when that is asked and works.
-    pub fn create(&mut self, create: Create) -> Result<(), Failure> {
+    /// Know `path` as `handle` and create the file when it is missing; reserve room for it when that is asked and works.
+    pub fn create(
+        &mut self,
+        handle: Handle,
+        path: PathBuf,
+        preallocate_bytes: u64,
+    ) -> Result<(), Failure> {
         let file = File {
-            path: create.path,
+            path,
             fd: None,
             name_durable: false,
             preallocated: false,
             used: 0,
             unwritten_back: 0,
             write_back_from: u64::MAX,
-            zeros: ZerosAhead::new(create.zeros_ahead_max),
         };
-        self.files.insert(create.handle, file);
-        let file = self.open(create.handle)?;
-        if create.preallocate_bytes > 0 {
+        self.files.insert(handle, file);
+        let file = self.open(handle)?;
+        if preallocate_bytes > 0 {
             let fd = file.fd.as_ref().expect("open() opened it");
-            file.preallocated = system::preallocate(fd.as_fd(), create.preallocate_bytes).is_ok();
+            file.preallocated = system::preallocate(fd.as_fd(), preallocate_bytes).is_ok();
         }
         Ok(())
     }
@@ -90,49 +91,23 @@ impl FileTable {
         }
     }
 
-    /// Write all buffers at `position`, to be `synced` or not; returns the number of system calls.
+    /// Write all buffers at `position`; returns the number of system calls.
     pub fn write(
         &mut self,
         handle: Handle,
         position: u64,
         buffers: &[&[u8]],
-        synced: bool,
     ) -> Result<u64, Failure> {
         let file = self.open(handle)?;
         let fd = file.fd.as_ref().expect("open() opened it");
-        let size = buffers
+        let calls = system::write_all(fd.as_fd(), position, buffers)
+            .map_err(|errno| failed("write", &file.path, errno))?;
+        file.unwritten_back += buffers
             .iter()
             .map(|buffer| buffer.len() as u64)
             .sum::<u64>();
-        let zeros = if synced {
-            file.zeros.wanted(position, size)
-        } else {
-            &[]
-        };
-        let with_zeros = [buffers, &[zeros]].concat();
-        let written = match system::write_all(fd.as_fd(), position, &with_zeros) {
-            // There may be room for the bytes themselves.
-            Err(_) if !zeros.is_empty() => system::write_all(fd.as_fd(), position, buffers),
-            written => written,
-        };
-        let calls = written.map_err(|errno| failed("write", &file.path, errno))?;
-        // Some of the zeros may be there although not all were taken: they are cut off as if all were.
-        file.zeros.written(position, size, zeros.len() as u64);
-        file.unwritten_back += size;
         file.write_back_from = file.write_back_from.min(position);
         Ok(calls)
-    }
-
-    /// Cut off what was written ahead of the end of a file that is about to be closed.
-    pub fn cut_zeros(&mut self, handle: Handle) -> Result<(), Failure> {
-        let Some(end) = self.files.get(&handle).and_then(|file| file.zeros.cut()) else {
-            return Ok(());
-        };
-        let file = self.open(handle)?;
-        let fd = file.fd.as_ref().expect("open() opened it");
-        system::cut(fd.as_fd(), end).map_err(|errno| failed("write", &file.path, errno))?;
-        file.zeros.cut_off();
-        Ok(())
     }
 
     /// Whether `size` more bytes go to a file without opening it or asking for write-back.

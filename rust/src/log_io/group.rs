@@ -17,17 +17,9 @@ use std::path::PathBuf;
 
 use super::operation::{Append, Handle, Operation, Payload};
 
-/// A file to be made or opened.
-pub struct Create {
-    pub handle: Handle,
-    pub path: PathBuf,
-    pub preallocate_bytes: u64,
-    pub zeros_ahead_max: u64,
-}
-
 /// A group in the order of its execution.
 pub struct Group<T, P> {
-    pub creates: Vec<Create>,
+    pub creates: Vec<(Handle, PathBuf, u64)>,
     /// Sorted by handle; within one handle in the order of submission.
     pub appends: Vec<Append<T, P>>,
     /// Which files to sync, with the tokens that want to know, in the order of submission.
@@ -53,14 +45,8 @@ impl<T, P: Payload> Group<T, P> {
                     handle,
                     path,
                     preallocate_bytes,
-                    zeros_ahead_max,
                 } => {
-                    group.creates.push(Create {
-                        handle,
-                        path,
-                        preallocate_bytes,
-                        zeros_ahead_max,
-                    });
+                    group.creates.push((handle, path, preallocate_bytes));
                 }
                 Operation::Append(mut append) => {
                     if append.sync {

@@ -51,8 +51,6 @@ pub enum Operation<T, P> {
         handle: Handle,
         path: PathBuf,
         preallocate_bytes: u64,
-        /// At most so many zeros are written ahead of small appends that are synced; 0: none.
-        zeros_ahead_max: u64,
     },
     /// Write bytes.
     Append(Append<T, P>),

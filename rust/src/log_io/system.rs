@@ -127,13 +127,6 @@ pub fn preallocate(fd: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     }
 }
 
-/// Let a file end at `size`.
-pub fn cut(fd: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
-    let size = libc::off_t::try_from(size).map_err(|_| libc::EFBIG)?;
-    // SAFETY: the descriptor is open.
-    retry(|| unsafe { libc::ftruncate(fd.as_raw_fd(), size) }).map(|_| ())
-}
-
 /// Give back what was reserved for a file beyond its end.
 pub fn release_beyond_end(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the descriptor is open, and fstat fills in the whole of `status` when it succeeds.

@@ -310,8 +310,8 @@ impl<T: Send, P: Payload> Writer<T, P> {
     }
 
     fn carry_out(&mut self, group: Group<T, P>) {
-        for create in group.creates {
-            self.unless_failed(|files| files.create(create));
+        for (handle, path, preallocate_bytes) in group.creates {
+            self.unless_failed(|files| files.create(handle, path, preallocate_bytes));
         }
         let begun = Instant::now();
         let has_appends = !group.appends.is_empty();
@@ -321,9 +321,6 @@ impl<T: Send, P: Payload> Writer<T, P> {
             self.shared.trace.write.record_time(written - begun);
         }
         self.report();
-        for &(handle, _) in &group.closes {
-            self.unless_failed(|files| files.cut_zeros(handle));
-        }
         if !group.syncs.is_empty() {
             self.shared.trace.files.record(group.syncs.len() as u64);
             self.sync(group.syncs);
@@ -410,7 +407,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
             let mut calls = 0;
             let synced = syncs.contains_key(&handle);
             self.unless_failed(|files| {
-                calls = files.write(handle, position, &buffers, synced)?;
+                calls = files.write(handle, position, &buffers)?;
                 if synced {
                     Ok(())
                 } else {
@@ -482,17 +479,7 @@ impl<T: Send, P: Payload> Writer<T, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log_io::group::Create;
     use crate::log_io::operation::Handle;
-
-    fn new_file(handle: Handle, path: PathBuf) -> Create {
-        Create {
-            handle,
-            path,
-            preallocate_bytes: 0,
-            zeros_ahead_max: 0,
-        }
-    }
 
     fn append(handle: Handle, position: u64, token: u32) -> Operation<u32, Vec<u8>> {
         Operation::Append(Append {
@@ -527,7 +514,6 @@ mod tests {
             handle: 1,
             path: path.clone(),
             preallocate_bytes: 0,
-            zeros_ahead_max: 0,
         };
         let close = Operation::Close {
             handle: 1,
@@ -575,7 +561,7 @@ mod tests {
     fn a_small_group_of_writes_is_carried_out_here_while_the_thread_is_idle() {
         let (shared, files, mut here) = idle();
         let path = std::env::temp_dir().join(format!("ottla-inline-{}", std::process::id()));
-        lock(&files).create(new_file(1, path.clone())).unwrap();
+        lock(&files).create(1, path.clone(), 0).unwrap();
         assert!(here.carry_out_here(&mut vec![write_only(1, 0, 5)], 10));
         let done = shared.completions();
         let size = std::fs::metadata(&path).unwrap().len();
@@ -592,7 +578,7 @@ mod tests {
     fn what_may_take_long_is_left_to_the_thread() {
         let (shared, files, mut here) = idle();
         let path = std::env::temp_dir().join(format!("ottla-not-inline-{}", std::process::id()));
-        lock(&files).create(new_file(1, path.clone())).unwrap();
+        lock(&files).create(1, path.clone(), 0).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut left = |mut operations: Vec<Operation<u32, Vec<u8>>>, bytes_max| {
             let count = operations.len();
@@ -630,7 +616,6 @@ mod tests {
             handle: 2,
             path: path.clone(),
             preallocate_bytes: 0,
-            zeros_ahead_max: 0,
         };
         let shared = Arc::new(Shared::new().unwrap());
         let files = Arc::new(Mutex::new(FileTable::new(10, 0)));

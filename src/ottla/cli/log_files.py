@@ -113,7 +113,7 @@ def _batches(view: memoryview, internal_topic: str | None, records: bool) -> Ite
             whole_rest = position + window >= len(view)
         position += consumed
         if (error is not None or (not batches and whole_rest)) and _is_blank(view, position):
-            return  # reserved, or filled with zeros ahead of the end
+            return  # reserved: Apache Kafka gives an active segment its full size where `preallocate` asks for that
         if error is not None or (not batches and whole_rest):
             reason = "the file ends in the middle of a batch"
             if error is not None:

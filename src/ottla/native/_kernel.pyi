@@ -411,14 +411,10 @@ class LogIo:
     def fileno(self) -> int:
         """A descriptor that is readable when there are completions."""
 
-    def create(self, path: str, preallocate_bytes: int = 0, zeros_ahead_max: int = 0) -> int:
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
         """A handle for a file, which is created when it is missing; what it holds stays. Handles only grow.
 
         `preallocate_bytes` reserves room, where the file system can, without changing the file's size.
-
-        With `zeros_ahead_max` the file may end in so many zeros behind what small appends with SYNC wrote, never more
-        than bytes were appended: to sync an overwrite costs less than to sync growth. They are cut off before the last
-        sync of a handle that is closed.
         """
 
     def append(self, handle: int, position: int, data: Buffer, token: object | None, flags: int) -> None:

@@ -12,7 +12,6 @@ segment is cut.
 from collections.abc import Callable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo
@@ -23,7 +22,7 @@ from ottla.storage.log_segment import LogSegment
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFile
 from ottla.storage.segment_indexer import SegmentIndexer
-from ottla.storage.segment_recovery import index_batches, is_blank, walk_segment
+from ottla.storage.segment_recovery import index_batches, walk_segment
 from ottla.storage.time_index import TimeIndex
 
 
@@ -109,9 +108,6 @@ class LogRecovery:
         """
         point = segments[0].base_offset if recovery_point is None else recovery_point
         first = max((i for i, segment in enumerate(segments) if segment.base_offset <= point), default=0)
-        if first and segments[first].base_offset == point:
-            # It was closed when nothing of the next was on disk: zeros ahead of its end may not have been cut off.
-            self._recover_segment(segments[first - 1], point, may_cut=False, is_newest=False)
         for index in range(first, len(segments)):
             segment = segments[index]
             is_last = index + 1 == len(segments)
@@ -178,8 +174,6 @@ class LogRecovery:
         on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
         walk = walk_segment(file, segment.size, segment.base_offset, position, on_batch)
         self.scanned_bytes += walk.position - position
-        if walk.reason is not None and is_blank(file, walk.position, segment.size):
-            walk = replace(walk, reason=None)  # written ahead of the end: nothing is lost
         if walk.reason is not None and not may_cut:
             self.damaged.append(DamagedSegment(segment.log_path, walk.position, walk.end_offset, walk.reason))
             if not self.has_sound_indexes(segment):

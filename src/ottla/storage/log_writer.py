@@ -97,10 +97,10 @@ class LogWriter:
             self._loop = None
             self._submit_is_due = False
 
-    def create(self, path: str, preallocate_bytes: int = 0, zeros_ahead_max: int = 0) -> int:
-        """A handle for a file that exists or will, with room reserved or zeros ahead of its end, if asked for."""
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
+        """A handle for a file that exists or will, with room reserved for it when that is asked for."""
         self._schedule()
-        return self._io.create(path, preallocate_bytes, zeros_ahead_max)
+        return self._io.create(path, preallocate_bytes)
 
     def append(
         self, handle: int, position: int, data: bytes | bytearray | memoryview, token: Completion | None, flags: int

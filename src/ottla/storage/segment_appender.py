@@ -17,10 +17,6 @@ from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _NO_HANDLE: Final = 0
 
-ZEROS_AHEAD_MAX: Final = 0
-"""What is filled with zeros ahead of the end of a log whose small appends are synced one group after the other. None:
-Kafka's tools end with an error at the zeros of a log that is being written, and through a broker little is won."""
-
 
 class SegmentAppender:
     """Appends to one segment through the log I/O thread; never blocks.
@@ -151,11 +147,7 @@ class SegmentAppender:
     def open(self, config: LogConfig) -> None:
         """Have the thread make or open the files; otherwise the first append does."""
         segment, writer = self.segment, self._writer
-        self._log_handle = writer.create(
-            segment.log_path,
-            config.segment_bytes if config.preallocate else 0,
-            ZEROS_AHEAD_MAX if config.flush_before_ack and not config.preallocate else 0,
-        )
+        self._log_handle = writer.create(segment.log_path, config.segment_bytes if config.preallocate else 0)
         self._index_handle = writer.create(segment.path(INDEX_SUFFIX))
         self._time_index_handle = writer.create(segment.path(TIME_INDEX_SUFFIX))
         if self._transaction_index is not None:

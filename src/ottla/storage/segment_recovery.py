@@ -91,13 +91,3 @@ def _announced_size(chunk: bytes) -> int | None:
     if len(chunk) < HEADER_BYTES:
         return None
     return LENGTH_PREFIX_BYTES + int.from_bytes(chunk[8:12], "big", signed=True)
-
-
-def is_blank(file: OpenFile, position: int, size: int) -> bool:
-    """Whether only zeros follow up to `size`: what was written, or reserved, ahead of the log's end. BLOCKING."""
-    while position < size:
-        piece = file.pread(min(_CHUNK_BYTES, size - position), position)
-        if not piece or piece.count(0) != len(piece):
-            return False
-        position += len(piece)
-    return True

@@ -17,7 +17,7 @@ from ottla.native import BatchInfo
 from ottla.runtime.disk import Disk
 from ottla.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file_name
 from ottla.storage.open_file import OpenFile
-from ottla.storage.segment_recovery import is_blank, walk_segment
+from ottla.storage.segment_recovery import walk_segment
 
 INDEX_BYTES_MAX: Final = 256 << 20
 """An index is read whole; no broker writes one that is larger (`segment.index.bytes` is 10 MiB unless it is set)."""
@@ -27,6 +27,7 @@ FINDINGS_MAX: Final = 100
 
 EVERYTHING: Final = float("inf")
 
+_PIECE_BYTES: Final = 4 << 20
 _ENTRY: Final = {INDEX_SUFFIX: struct.Struct(">ii"), TIME_INDEX_SUFFIX: struct.Struct(">qi")}
 _REMEDY: Final = "a start makes the index anew when this file is removed before"
 
@@ -113,7 +114,7 @@ class SegmentVerification:
         reason = (walk.reason or "").partition(" (batch ")[0]
         if walk.reason is None:
             self._see_the_end(walk.end_offset, size)
-        elif self._next_base in (None, walk.end_offset) and is_blank(file, walk.position, size):
+        elif self._next_base is None and _is_nothing(file, walk.position, size):
             self._note(name, f"{left} bytes are reserved and hold nothing yet", walk.position)
         elif walk.end_offset >= self._settled_up_to:
             self._note(name, f"{left} bytes that are no batch, which the next start cuts: {reason}", walk.position)
@@ -251,3 +252,13 @@ class _Entries:
         while self._next is not None and self._next.key <= key:
             entry, self._next = self._next, next(self._entries, None)
             yield entry
+
+
+def _is_nothing(file: OpenFile, position: int, size: int) -> bool:
+    """Whether only zeros follow."""
+    while position < size:
+        piece = file.pread(min(_PIECE_BYTES, size - position), position)
+        if not piece or piece.count(0) != len(piece):
+            return False
+        position += len(piece)
+    return True

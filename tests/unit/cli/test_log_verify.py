@@ -100,6 +100,13 @@ def cut_closed_segment(data: Path) -> tuple[str, int | None, str]:
     return first.name, size, "ends inside a batch"
 
 
+def lengthen_closed_segment_by_zeros(data: Path) -> tuple[str, int | None, str]:
+    first = segments(data)[0]
+    size = first.stat().st_size
+    os.truncate(first, size + 4_096)
+    return first.name, size, ""
+
+
 def overlap_next_segment(data: Path) -> tuple[str, int | None, str]:
     first, second, *_ = segments(data)
     last = 0
@@ -173,6 +180,7 @@ def lose_the_end(data: Path) -> tuple[str, int | None, str]:
     [
         spoil_batch,
         repeat_batch,
+        lengthen_closed_segment_by_zeros,
         cut_closed_segment,
         overlap_next_segment,
         misplace_index_entry,

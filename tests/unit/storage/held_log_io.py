@@ -21,8 +21,8 @@ class HeldLogIo(LogIo):
     def fileno(self) -> int:
         return self._thread.fileno()
 
-    def create(self, path: str, preallocate_bytes: int = 0, zeros_ahead_max: int = 0) -> int:
-        return self._thread.create(path, preallocate_bytes, zeros_ahead_max)
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
+        return self._thread.create(path, preallocate_bytes)
 
     def append(
         self, handle: int, position: int, data: bytes | bytearray | memoryview, token: object | None, flags: int

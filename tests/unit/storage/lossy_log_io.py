@@ -42,8 +42,8 @@ class LossyLogIo:
     def fileno(self) -> int:
         return self._fd
 
-    def create(self, path: str, preallocate_bytes: int = 0, zeros_ahead_max: int = 0) -> int:
-        del preallocate_bytes, zeros_ahead_max
+    def create(self, path: str, preallocate_bytes: int = 0) -> int:
+        del preallocate_bytes
         handle = len(self._files) + 1
         self._files[handle] = self._by_path.setdefault(path, LossyFile(path))
         return handle

@@ -231,23 +231,6 @@ def test_after_a_failed_write_everything_fails_and_nothing_is_tried_again(io: Lo
     assert io.queued_bytes == 0
 
 
-def test_zeros_ahead_for_which_there_was_half_the_room_are_cut_off_as_well(io: LogIo, tmp_path: Path):
-    path = tmp_path / "a.log"
-    handle = io.create(str(path), 0, 256 << 10)
-    io.append(handle, 0, b"." * 70_000, "large", SYNC)
-    io.submit()
-    assert wait_for(io, 1) == [("large", SYNC, 0)]
-    with file_size_limit(100_000):
-        io.append(handle, 70_000, b"." * 1000, "small", SYNC)
-        io.submit()
-        assert wait_for(io, 1) == [("small", SYNC, 0)]
-    assert path.stat().st_size == 100_000
-    io.close_handle(handle, "closed")
-    io.submit()
-    assert wait_for(io, 1) == [("closed", CLOSED, 0)]
-    assert path.stat().st_size == 71_000
-
-
 def test_a_full_disk_is_told_as_such(io: LogIo):
     io.append(io.create("/dev/full"), 0, b"x" * 100, "token", WRITTEN)
     io.submit()
