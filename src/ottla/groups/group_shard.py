@@ -100,7 +100,7 @@ class GroupShard:
         self._kinds: dict[GroupType, GroupKind] = {}
         self._offsets = OffsetStore()
         self._pending = PendingOffsets()
-        self._sweep = OffsetSweep(self._offsets, deleted_topics)
+        self._sweep = OffsetSweep(self._offsets, self._pending, deleted_topics)
         self._is_loading = True
         self._loaded_groups: Iterator[Group] = iter(())
         """Groups that were loaded and whose sessions have not begun yet."""

@@ -10,6 +10,7 @@ the order of the records in the log, not that of the markers.
     pending of A: 5 | committed without a transaction: 9 | A committed: stays 9
 """
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from ottla.groups.records import CommittedOffset
@@ -22,13 +23,14 @@ Key: TypeAlias = tuple[str, TopicPartition]
 class PendingOffsets:
     """The pending offsets of one shard. Changed by the replay of records only."""
 
-    __slots__ = ("_by_key", "_by_producer", "_groups")
+    __slots__ = ("_by_key", "_by_producer", "_groups", "_topics")
 
     def __init__(self) -> None:
         self._by_key: dict[Key, dict[int, CommittedOffset | None]] = {}
         """None stands for an offset that a newer one took the place of: it is still undecided, and comes to nothing."""
         self._by_producer: dict[int, dict[Key, None]] = {}
         self._groups: dict[str, dict[TopicPartition, None]] = {}
+        self._topics: dict[str, dict[Key, None]] = {}
 
     def __len__(self) -> int:
         """For how many groups and partitions there are any."""
@@ -46,6 +48,18 @@ class PendingOffsets:
         """The partitions in which there are any for a group."""
         return tuple(self._groups.get(group_id, ()))
 
+    def topics(self) -> tuple[str, ...]:
+        """The topics in which there are any."""
+        return tuple(self._topics)
+
+    def of_topic(self, topic: str) -> Iterable[Key]:
+        """For which groups and partitions of a topic there are any now."""
+        return tuple(self._topics.get(topic, ()))
+
+    def undecided(self, group_id: str, partition: TopicPartition) -> list[CommittedOffset]:
+        """Those that may become the group's."""
+        return [each for each in self._by_key.get((group_id, partition), {}).values() if each is not None]
+
     def add(self, producer_id: int, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
         """Keep an offset until the transaction of its producer ends, in place of an earlier one of this producer."""
         key = (group_id, partition)
@@ -54,6 +68,7 @@ class PendingOffsets:
         of_key[producer_id] = committed
         self._by_producer.setdefault(producer_id, {})[key] = None
         self._groups.setdefault(group_id, {})[partition] = None
+        self._topics.setdefault(partition.topic, {})[key] = None
 
     def overtake(self, group_id: str, partition: TopicPartition) -> None:
         """The group committed an offset without a transaction: what is pending now is older."""
@@ -99,3 +114,7 @@ class PendingOffsets:
         del of_group[partition]
         if not of_group:
             del self._groups[group_id]
+        of_topic = self._topics[partition.topic]
+        del of_topic[key]
+        if not of_topic:
+            del self._topics[partition.topic]
