@@ -24,7 +24,7 @@ class ReplicaManager:
     loop.
     """
 
-    __slots__ = ("_by_name", "_current_image", "_partition_counts", "by_key")
+    __slots__ = ("_by_name", "_current_image", "_partition_counts", "by_key", "offline")
 
     def __init__(self, current_image: Callable[[], MetadataImage] = lambda: _NOTHING) -> None:
         """`current_image` says which partitions the cluster has; without it all there are are here."""
@@ -34,6 +34,8 @@ class ReplicaManager:
         """Each partition under both of its keys, to be looked at only."""
         self._partition_counts: dict[UUID, int] = {}
         """How many partitions of each topic are here."""
+        self.offline: dict[TopicPartition, str] = {}
+        """Why partitions that belong here are not: their data directory cannot be read. Until they are added."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -47,11 +49,14 @@ class ReplicaManager:
         self._by_name[topic, index] = partition
         self.by_key[topic, index] = self.by_key[partition.topic_id.bytes, index] = partition
         self._partition_counts[partition.topic_id] = self._partition_counts.get(partition.topic_id, 0) + 1
+        self.offline.pop(partition.topic_partition, None)
 
     def remove(self, topic_partitions: Iterable[TopicPartition]) -> list[Partition]:
         """Stop serving partitions; whoever waits on them is answered. Unknown ones are passed over."""
         removed = []
-        for topic, index in topic_partitions:
+        for name in topic_partitions:
+            topic, index = name
+            self.offline.pop(name, None)
             partition = self._by_name.pop((topic, index), None)
             if partition is None:
                 continue
@@ -69,7 +74,9 @@ class ReplicaManager:
         return self._by_name.get((topic, index))
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition; raises ApiError NOT_LEADER_OR_FOLLOWER (it is elsewhere), UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition; raises ApiError NOT_LEADER_OR_FOLLOWER (it is elsewhere), KAFKA_STORAGE_ERROR (it is offline),
+        UNKNOWN_TOPIC_OR_PARTITION.
+        """
         partition = self._by_name.get((topic, index))
         if partition is None:
             raise self._missing(topic, index, self._current_image().partition(topic, index) is not None)
@@ -87,8 +94,10 @@ class ReplicaManager:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic_id} has no partition {index}")
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
 
-    @staticmethod
-    def _missing(topic: str, index: int, is_elsewhere: bool) -> ApiError:
+    def _missing(self, topic: str, index: int, is_elsewhere: bool) -> ApiError:
+        reason = self.offline.get(TopicPartition(topic, index))
+        if reason is not None:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is offline: {reason}")
         if is_elsewhere:
             return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker holds no replica of {topic}-{index}")
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no partition {topic}-{index}")

@@ -10,7 +10,8 @@ Dropped is what was deleted, and what was moved to other brokers.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.turns import in_turns
 from ottla.server.log_configs import LogConfigs
+from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log import Log
@@ -57,6 +59,7 @@ class PartitionKeeper:
         clock: Clock,
         tasks: Tasks,
         opener: BatchOpener,
+        places: ReplicaPlaces,
     ) -> None:
         self._node_id = settings.node_id
         self._flush_before_ack = settings.boolean("log.flush.before.ack")
@@ -74,12 +77,15 @@ class PartitionKeeper:
         self._clock = clock
         self._tasks = tasks
         self._opener = opener
+        self._places = places
         self._throttled = LogThrottle(logger, clock)
         self._image = MetadataImage("")
         self._strays: set[TopicPartition] = set()
         """What was left alone because the metadata may not be the one it belongs to."""
         self._lock = asyncio.Lock()
         """Whoever makes or drops partitions, or changes their roles, holds it: image after image."""
+        self._is_trusted = False
+        """Whether what no topic claims is nobody's."""
         self._is_closed = False
         logs.high_watermark_of = self._high_watermark_of
 
@@ -94,7 +100,8 @@ class PartitionKeeper:
         self._image = image
         for coordinator in self._coordinators.values():
             coordinator.metadata_changed(image)
-        is_trusted = is_known and bool(image.topics_by_id)
+        await self._settle_duplicates()
+        is_trusted = self._is_trusted = is_known and bool(image.topics_by_id)
         if not is_trusted:
             self._strays = {log.topic_partition for log in self._logs.logs()}
         for topic in image.topics_by_id.values():
@@ -108,6 +115,20 @@ class PartitionKeeper:
             for log in unclaimed:
                 log.config = replace(log.config, cleanup_policy=frozenset())
                 logger.warning("%s holds a partition that no topic claims; it is left alone", log.directory)
+
+    async def _settle_duplicates(self) -> None:
+        """Have each log in one data directory."""
+
+        def topic_id_of(name: TopicPartition) -> UUID | None:
+            topic = self._image.topic(name.topic)
+            return None if topic is None else topic.topic_id
+
+        def is_used(log: Log) -> bool:
+            partition = self._replicas.find(*log.topic_partition)
+            return partition is not None and partition.log is log
+
+        for path in await self._logs.settle_duplicates(topic_id_of, is_used):
+            logger.warning("%s is what another data directory has as well; remove it if nobody misses it", path)
 
     async def _set_aside(self, logs: Sequence[Log]) -> None:
         sizes = {log.topic_partition: log.size for log in logs}
@@ -144,13 +165,41 @@ class PartitionKeeper:
             except Exception:
                 logger.exception("the logs of %s, which is deleted, could not all be removed", topic.name)
         for topic in (*delta.created_topics, *delta.changed_topics):
-            await self._serve_or_say(topic, image, delta.base.topic_by_id(topic.topic_id))
+            before = delta.base.topic_by_id(topic.topic_id)
+            await self._serve_or_say(topic, image, before, self._never_held(before))
         async for topics in in_turns(self._configs.topics_with_changed_settings(image, delta)):
             for topic in topics:
                 try:
                     self._reconfigure(topic, image)
                 except Exception:
                     logger.exception("the settings of %s could not be applied", topic.name)
+
+    def _never_held(self, before: TopicImage | None) -> Callable[[int], bool]:
+        """Whether this broker had no replica of a partition `before`."""
+        held = () if before is None else [self._node_id in partition.replicas for partition in before.partitions]
+        return lambda index: index >= len(held) or not held[index]
+
+    async def directory_is_back(self, directory: DirectoryLogs) -> None:
+        """A data directory takes writes again, or was loaded: serve what lies in it, or could not be made.
+
+        What lies in it and belongs to nobody any more is set aside, as at the start.
+        """
+        async with self._lock:
+            if self._is_closed:
+                return
+            await self._settle_duplicates()
+        await self.serve_missing()
+        async with self._lock:
+            if not self._is_closed and self._is_trusted and self._image.topics_by_id:
+                claimed = {partition.topic_partition for partition in self._replicas}
+                await self._set_aside([log for log in directory.logs() if not self._is_claimed(log, claimed)])
+
+    def _is_claimed(self, log: Log, served: Collection[TopicPartition]) -> bool:
+        """Whether a log is served, or may be: it was not made in time, say."""
+        if log.topic_partition in served:
+            return True
+        partition = self._image.partition(*log.topic_partition)
+        return partition is not None and self._node_id in partition.replicas
 
     async def serve_missing(self) -> None:
         """Serve what could not be made when the image changed; what is being dropped meanwhile is not made again."""
@@ -186,19 +235,31 @@ class PartitionKeeper:
                 found.log.config = config.log
                 found.min_insync_replicas = config.min_insync_replicas
 
-    async def _serve_or_say(self, topic: TopicImage, image: MetadataImage, before: TopicImage | None = None) -> None:
+    async def _serve_or_say(
+        self,
+        topic: TopicImage,
+        image: MetadataImage,
+        before: TopicImage | None = None,
+        is_new: Callable[[int], bool] = lambda _index: False,
+    ) -> None:
         """The topic is decided, whether or not this broker has room for it now."""
         try:
-            await self._serve(topic, image, before)
+            await self._serve(topic, image, before, is_new)
         except ApiError as error:
             self._throttled.warning("topic %s is not served: %s", topic.name, error.message)
         except Exception:
             logger.exception("topic %s could not be served", topic.name)
 
-    async def _serve(self, topic: TopicImage, image: MetadataImage, before: TopicImage | None = None) -> None:
+    async def _serve(
+        self,
+        topic: TopicImage,
+        image: MetadataImage,
+        before: TopicImage | None = None,
+        is_new: Callable[[int], bool] = lambda _index: False,
+    ) -> None:
         """Have what is assigned to this broker here and in its role, and what was moved away no more.
 
-        What is as it was `before` is left alone.
+        What is as it was `before` is left alone. `is_new`: whether this broker never had a replica of an index.
         """
         here: dict[TopicPartition, PartitionImage] = {}
         moved: list[TopicPartition] = []
@@ -215,10 +276,15 @@ class PartitionKeeper:
         missing = [name for name in here if not self._replicas.find(*name)]
         for name in missing:
             await self._examine(topic, name, config.log)
-        logs = await self._logs.create_logs(missing, topic.topic_id, config.log)
-        for name, log in zip(missing, logs, strict=True):
+        places = self._places.of(topic, missing, image, is_new)
+        made = list(places)
+        logs = await self._logs.create_logs(made, topic.topic_id, config.log, places)
+        for name, log in zip(made, logs, strict=True):
             self._add(topic, name, here[name], log).min_insync_replicas = config.min_insync_replicas
+        self._places.tell(topic.topic_id, made)
         for name, partition in here.items():
+            if name in self._replicas.offline:
+                continue
             try:
                 self._give_role(self._replicas.get(*name), partition)
             except Exception:

@@ -4,6 +4,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 """
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 
@@ -40,7 +41,9 @@ from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.metadata.broker_lifecycle import BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
+from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
+from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.features import TRANSACTION_VERSION
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.registration import BrokerRegistration
@@ -66,6 +69,7 @@ from ottla.server.listener_set import ListenerSet
 from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
+from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log_manager import LogManager
@@ -121,6 +125,15 @@ class Server:
             cluster_version=lambda: self._metadata.image.feature_level(TRANSACTION_VERSION),
         )
         self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))
+        places = ReplicaPlaces(
+            settings.node_id,
+            self._logs,
+            self._replicas,
+            lambda: self._metadata.image,
+            self._place_replicas,
+            doors.timer,
+            doors.tasks,
+        )
         self._keeper = PartitionKeeper(
             settings=settings,
             configs=self._configs,
@@ -132,6 +145,7 @@ class Server:
             clock=doors.clock,
             tasks=doors.tasks,
             opener=self._opener,
+            places=places,
         )
         config = BrokerConfig.from_settings(settings)
         produce = ProduceService(self._replicas, deadlines, authorizer)
@@ -304,7 +318,18 @@ class Server:
         doors = self._doors
         is_only = len(self._logs.directories) == 1
         name = "the data directory" if is_only else f"the data directory {directory.path}"
-        return DiskWatch(directory, doors.clock, doors.timer, doors.tasks, self._keeper.serve_missing, name=name)
+        return DiskWatch(
+            directory,
+            doors.clock,
+            doors.timer,
+            doors.tasks,
+            lambda: self._keeper.directory_is_back(directory),
+            name=name,
+        )
+
+    async def _place_replicas(self, places: Sequence[ReplicaPlace]) -> list[Outcome[None]]:
+        session = self._lifecycle.session
+        return await self._controller.place_replicas(session.broker_id, session.broker_epoch, places)
 
     def _on_directory_failure(self, directory: DirectoryLogs, error: OSError) -> None:
         self._keeper.fail_all(self._disk_watches[directory].failed(error), directory)

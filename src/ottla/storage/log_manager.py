@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 OPEN_FILES_FOR_READING_MAX: Final = 1024
 
-NO_PLACES: Final[Mapping[TopicPartition, UUID]] = {}
+NO_PLACES: Final[Mapping[TopicPartition, UUID | None]] = {}
 
 
 class LogManager:
@@ -226,7 +226,7 @@ class LogManager:
         topic_partitions: Sequence[TopicPartition],
         topic_id: UUID,
         config: LogConfig,
-        places: Mapping[TopicPartition, UUID] = NO_PLACES,
+        places: Mapping[TopicPartition, UUID | None] = NO_PLACES,
     ) -> list[Log]:
         """`create_log` for several partitions of one topic, in one go; each of `places` in the directory of that id."""
         if len(self.directories) == 1:
@@ -254,6 +254,28 @@ class LogManager:
             if directory.directory_id == directory_id:
                 return directory
         return None
+
+    async def settle_duplicates(
+        self, topic_id_of: Callable[[TopicPartition], UUID | None], is_used: Callable[[Log], bool]
+    ) -> list[str]:
+        """Have each log be in one directory: one that was away, or a move that was cut short, may have left it in two.
+
+        That of the topic's id stays, then the one that `is_used`, then the one that has more; the others are set aside.
+        Returns where they lie now, which no start looks at. Raises OSError.
+        """
+        found: dict[TopicPartition, list[tuple[DirectoryLogs, Log]]] = {}
+        if len(self.directories) > 1:
+            for directory in self.directories:
+                for log in directory.logs():
+                    found.setdefault(log.topic_partition, []).append((directory, log))
+        moved: list[str] = []
+        for name, several in found.items():
+            wanted = topic_id_of(name)
+            several.sort(key=lambda each: (each[1].topic_id == wanted, is_used(each[1]), each[1].log_end_offset))
+            for directory, _ in several[:-1]:
+                moved += (await directory.catalogue.set_aside([name])).values()
+                await directory.cleaned.checkpoint.forget([name])
+        return moved
 
     async def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log away: its directory is renamed at once and removed after `file.delete.delay.ms`.

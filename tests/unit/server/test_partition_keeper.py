@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.coordination.environment import Environment
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
+from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.replica_assignment import new_partition
+from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import topic_resource
 from ottla.metadata.records import (
@@ -23,6 +25,7 @@ from ottla.metadata.records import (
     PartitionChangedRecord,
     PartitionsAddedRecord,
     PartitionState,
+    ReplicaDirectoriesRecord,
     TopicRecord,
     TopicRemovedRecord,
 )
@@ -39,6 +42,7 @@ from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.rng import SeededRng
 from ottla.server.partition_keeper import PartitionKeeper
+from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
 from ottla.transactions.coordinator import TransactionCoordinator
@@ -65,6 +69,15 @@ class Harness:
         markers = TransactionMarkers(self.replicas, Deadlines(directory.clock, directory.timer))
         self.transactions = TransactionCoordinator(TransactionConfig(), environment, markers, self._no_producer_id)
         self.purgatory = Purgatory(directory.timer, 10)
+        self.places = ReplicaPlaces(
+            1,
+            self.logs,
+            self.replicas,
+            lambda: self.image,
+            self.place_replicas,
+            directory.timer,
+            directory.tasks,
+        )
         self.keeper = PartitionKeeper(
             settings=settings,
             configs=ConfigService(metadata.controller, settings, ALLOW_ALL),
@@ -76,8 +89,16 @@ class Harness:
             clock=directory.clock,
             tasks=directory.tasks,
             opener=BatchOpener(directory.tasks),
+            places=self.places,
         )
         self.image = image_of()
+
+    async def place_replicas(self, places: Sequence[ReplicaPlace]) -> list[Outcome[None]]:
+        """Note in the metadata what the broker says."""
+        for place in places:
+            record = ReplicaDirectoriesRecord(1, place.topic_id, ((place.index, place.directory_id),))
+            await self.decide(record)
+        return [None] * len(places)
 
     async def _no_producer_id(self) -> int:
         raise AssertionError("nobody asked for one")
@@ -250,10 +271,10 @@ async def test_a_topic_that_cannot_be_served_stops_no_other_and_is_served_when_i
 ):
     create_logs = harness.logs.create_logs
 
-    async def fail_for_a(names: Any, topic_id: Any, config: Any) -> Any:
+    async def fail_for_a(names: Any, topic_id: Any, *rest: Any) -> Any:
         if topic_id == A.topic_id:
             raise error
-        return await create_logs(names, topic_id, config)
+        return await create_logs(names, topic_id, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(harness.logs, "create_logs", fail_for_a)
