@@ -350,7 +350,7 @@ def look_ups_of(targets: Sequence[FetchTarget], *, read_committed: bool = False)
             if look_up is not None:
                 found.append(look_up)
             if read_committed:
-                look_up = partition.log.look_up_aborted(target.offset)
+                look_up = partition.log.look_up_aborted(target.offset, target.max_bytes)
                 if look_up is not None:
                     found.append(look_up)
     return found

@@ -81,9 +81,11 @@ class IndexCache:
         assert isinstance(index, TransactionIndex)
         return index
 
-    def has_transaction_index(self, segment: Indexed) -> bool:
-        """Whether the transaction index of a segment can be had without reading its file."""
-        return (segment, TRANSACTION_INDEX_SUFFIX) in self._indexes
+    def transaction_index_at_hand(self, segment: Indexed) -> TransactionIndex | None:
+        """The transaction index of a segment if it can be had without reading its file."""
+        index = self._find((segment, TRANSACTION_INDEX_SUFFIX))
+        assert index is None or isinstance(index, TransactionIndex)
+        return index
 
     def forget(self, segment: Indexed) -> None:
         """Drop the indexes of a segment that is gone."""

@@ -391,9 +391,11 @@ class Log:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def look_up_aborted(self, offset: int) -> LookUp | None:
-        """What `aborted_in` would have to wait for the disk for, to be called in a thread before; None when nothing."""
-        return self._segments.look_up_aborted(offset)
+    def look_up_aborted(self, offset: int, max_bytes: int) -> LookUp | None:
+        """What `aborted_in` would have to wait for the disk for after a read of so many bytes, to be called in a thread
+        before; None when nothing.
+        """
+        return self._segments.look_up_aborted(offset, max_bytes)
 
     @property
     def stable_end_offset(self) -> int:

@@ -115,9 +115,10 @@ class LogSegment:
         """The transaction index while it is ahead of its file."""
         return self._transaction_index
 
-    def must_read_aborted(self, indexes: IndexCache) -> bool:
-        """Whether `transaction_index` would have to read the file."""
-        return self.has_aborted and self._transaction_index is None and not indexes.has_transaction_index(self)
+    def transaction_index_at_hand(self, indexes: IndexCache) -> TransactionIndex | None:
+        """The transaction index; None when `transaction_index` would have to read the file."""
+        index = self._transaction_index
+        return indexes.transaction_index_at_hand(self) if index is None else index
 
     def offset_from(self, position: int, indexes: IndexCache) -> int | None:
         """An offset that no batch before `position`, where one may begin, reaches; None when only the end is known."""

@@ -9,12 +9,14 @@ base offsets   0        368769      737337
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
 
 from ottla.runtime.file_slice import FileSlice
+from ottla.storage.index_cache import IndexCache
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_segment import LogSegment, LookUp
@@ -140,25 +142,36 @@ class LogSegments:
             end = self._base_offsets[index] if index < len(self._base_offsets) else end_offset
         return self.aborted_between(start_offset, min(end, end_offset))
 
-    def look_up_aborted(self, offset: int) -> LookUp | None:
-        """What `aborted_in` would have to read, mostly, to be called in a thread; None when nothing.
+    def look_up_aborted(self, offset: int, max_bytes: int) -> LookUp | None:
+        """What `aborted_in` would have to read after a read of so many bytes, to be called in a thread; None when
+        nothing.
 
-        That is the indexes of the next two segments that have one. Further ones are read in the event loop: of them it
-        takes more only when an old transaction was open for longer than a segment is.
+        That is every index up to the one that has all that matter: where an old transaction was open for longer than a
+        segment is, it takes as many as there are segments.
         """
         if not self._with_aborted:
             return None
         indexes = self._resources.indexes
-        unread = [segment for segment in self._aborted_from(offset)[:2] if segment.must_read_aborted(indexes)]
-        if not unread:
-            return None
+        end_offset = self._end_of_read(offset, max_bytes)
+        segments = self._aborted_from(offset)
+        for number, segment in enumerate(segments):
+            index = segment.transaction_index_at_hand(indexes)
+            if index is None:
+                # One that is ahead of its file would be read as it was.
+                unread = [each for each in segments[number:] if each.transaction_index_in_memory is None]
+                return partial(_read_aborted, unread, end_offset, indexes)
+            if index.is_last_before(end_offset):
+                return None
+        return None
 
-        def read() -> None:
-            for segment in unread:
-                with suppress(OSError):
-                    indexes.transaction_index(segment)
-
-        return read
+    def _end_of_read(self, offset: int, max_bytes: int) -> int:
+        """Where a read of so many bytes ends at the latest, by the sizes of the segments."""
+        index = max(0, bisect_right(self._base_offsets, offset) - 1) + 1
+        left = max_bytes
+        while left > 0 and index < len(self._segments):
+            left -= self._segments[index].size
+            index += 1
+        return self._base_offsets[index] if index < len(self._segments) else self.written.offset
 
     def _aborted_from(self, offset: int) -> list[LogSegment]:
         """The segments with aborted transactions from the one on that contains an offset."""
@@ -217,3 +230,11 @@ class LogSegments:
         is_whole = next_base is not None and next_base <= self.written.offset
         end = segment.size if is_whole else self.written.position
         return segment.position_from(end_offset, end, self._resources.files, self._resources.indexes)
+
+
+def _read_aborted(segments: Sequence[LogSegment], end_offset: int, indexes: IndexCache) -> None:
+    """Have the transaction indexes in memory up to the one that has all below `end_offset`. BLOCKING."""
+    for segment in segments:
+        with suppress(OSError):  # what is wrong, the read itself says
+            if indexes.transaction_index(segment).is_last_before(end_offset):
+                return

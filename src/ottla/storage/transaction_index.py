@@ -76,6 +76,10 @@ class TransactionIndex:
         """Producer id and first offset of those with records in a range, and whether later segments have none."""
         return aborted_between(self._entries, start_offset, end_offset)
 
+    def is_last_before(self, end_offset: int) -> bool:
+        """Whether `between` ranges up to here and later segments have none: the last stable offset only moves on."""
+        return len(self) > 0 and int.from_bytes(self._entries[-8:], "big", signed=True) >= end_offset
+
     def up_to(self, offset: int) -> bytes:
         """The entries of markers below `offset`."""
         count = bisect_left(range(len(self)), offset, key=self._last_offset)

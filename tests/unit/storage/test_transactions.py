@@ -29,7 +29,7 @@ from tests.unit.storage.transactional_log import (
     marker,
     read_committed,
 )
-from tests.unit.storage.watched_disk import SyncedFiles
+from tests.unit.storage.watched_disk import SyncedFiles, WatchedDisk
 
 A, B = 100, 200
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
@@ -208,6 +208,41 @@ async def test_a_read_is_told_only_of_transactions_that_may_be_in_it(tmp_path: P
         found = log.aborted_in(result, 100, 200)
         assert (A, 100) in found
         assert len(found) < 10
+
+
+async def test_every_index_that_a_read_needs_is_read_before_it_however_long_a_transaction_was_open(tmp_path: Path):
+    path = tmp_path / "data"
+    async with opened(path) as directory:
+        log = await directory.log(SMALL)
+        append(directory, log, data(A, b"old"))
+        for _ in range(20):
+            append(directory, log, data(B, b"x" * 100))
+            append(directory, log, marker(B, ABORT))
+        append(directory, log, marker(A, ABORT))
+        for _ in range(20):
+            append(directory, log, data(B, b"y" * 100))
+            append(directory, log, marker(B, ABORT))
+        await committed(log)
+    disk = WatchedDisk()
+    async with opened(path, disk=disk) as directory:
+        log = await directory.log(SMALL)
+        assert len(files_of(path / "orders-0", ".txnindex")) > 10
+
+        def read_indexes() -> int:
+            return sum(count for name, count in disk.bytes_read.items() if name.endswith(".txnindex"))
+
+        disk.bytes_read.clear()
+        look_up = log.look_up_aborted(0, 500)
+        assert look_up is not None
+        assert read_indexes() == 0
+        look_up()
+        read = read_indexes()
+        found = log.aborted_in(log.read(0, 500, max_offset=log.log_end_offset), 0, log.log_end_offset)
+        assert (A, 0) in found
+        assert read_indexes() == read > 0
+        assert read < sum(file.stat().st_size for file in files_of(path / "orders-0", ".txnindex"))
+        assert log.look_up_aborted(0, 500) is None
+        assert log.look_up_aborted(0, 1 << 20) is not None
 
 
 @pytest.mark.parametrize("clean", [True, False])

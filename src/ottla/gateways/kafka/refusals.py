@@ -24,7 +24,6 @@ BAD_INPUT: Final = frozenset(
         ErrorCode.INVALID_SESSION_TIMEOUT,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_CONFIG,
-        ErrorCode.INVALID_TXN_STATE,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.SASL_AUTHENTICATION_FAILED,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
