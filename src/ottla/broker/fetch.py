@@ -6,7 +6,7 @@ under each of its partitions, and is told when the high watermark of one of them
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -23,6 +23,9 @@ from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
 from ottla.storage.log_segment import LookUp
 
+if TYPE_CHECKING:
+    from ottla.broker.replica_reader import ReplicaReader
+
 
 class FetchLimits(Struct, frozen=True):
     """What the reader asks for as a whole: sizes in bytes, time in milliseconds."""
@@ -33,6 +36,8 @@ class FetchLimits(Struct, frozen=True):
     read_committed: bool = False
     knows_zstd: bool = True
     """Whether the reader can be given records of a topic that is kept in zstd (KIP-110)."""
+    replica: "ReplicaReader | None" = None
+    """The follower that reads; None for a consumer."""
 
 
 class FetchTarget(Struct):
@@ -52,6 +57,10 @@ class FetchTarget(Struct):
     the same again while the partition is at the same version, for readers of the same isolation."""
     nothing_committed: bool = False
     """The isolation of `nothing`."""
+    log_start_offset: int = -1
+    """Where the log of a follower begins."""
+    is_noted: bool = False
+    """Whether the leader knows of what a follower says with it: that it has everything below the offset."""
 
 
 class DivergingEpoch(Struct, frozen=True):
@@ -124,6 +133,8 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
 
 def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress: bool) -> PartitionRead:
     """Read one target; remembers in it that there was nothing."""
+    if limits.replica is not None:
+        return limits.replica.read(target, left, must_progress=must_progress)
     partition = target.partition
     target.nothing = None
     if partition is None or target.error is not ErrorCode.NONE:
@@ -176,8 +187,10 @@ def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoc
     return None
 
 
-def _still_readable(target: FetchTarget) -> bool:
+def _still_readable(target: FetchTarget, replica: "ReplicaReader | None") -> bool:
     """Whether a partition that had records for this target still has them, as far as can be told without reading."""
+    if replica is not None:
+        return replica.still_readable(target)
     partition = target.partition
     return (
         partition is not None
@@ -219,8 +232,9 @@ class DelayedFetch(DelayedOperation):
         self._targets = targets
         self._limits = limits
         self._on_fetched: OnFetched = on_fetched
+        replica = limits.replica
         self._positions: dict[Hashable, int] = {
-            target.partition.topic_partition: position
+            target.partition.topic_partition if replica is None else replica.watched(target.partition): position
             for position, target in enumerate(targets)
             if target.partition is not None
         }
@@ -249,7 +263,7 @@ class DelayedFetch(DelayedOperation):
             return self.try_complete()  # one is named twice
         position = self._positions[key]
         target = self._targets[position]
-        if self._readable.is_full(position, target.max_bytes) and _still_readable(target):
+        if self._readable.is_full(position, target.max_bytes) and _still_readable(target, self._limits.replica):
             return False
         read = _read(target, self._limits, self._limits.max_bytes, must_progress=True)
         if read.total_bytes:
@@ -298,11 +312,19 @@ class FetchService:
         return self._authorizer is not ALLOW_ALL
 
     def limits(
-        self, max_bytes: int, min_bytes: int, max_wait_ms: int, *, read_committed: bool, knows_zstd: bool
+        self,
+        max_bytes: int,
+        min_bytes: int,
+        max_wait_ms: int,
+        *,
+        read_committed: bool,
+        knows_zstd: bool,
+        replica: "ReplicaReader | None" = None,
     ) -> FetchLimits:
         """What the reader asks for, within what he can get."""
         max_bytes = max(0, min(max_bytes, self._max_bytes))
-        return FetchLimits(max_bytes, max(0, min(min_bytes, max_bytes)), max_wait_ms, read_committed, knows_zstd)
+        min_bytes = max(0, min(min_bytes, max_bytes))
+        return FetchLimits(max_bytes, min_bytes, max_wait_ms, read_committed, knows_zstd, replica)
 
     def look_up(self, principal: Principal, topic: str | UUID, index: int, target: FetchTarget) -> None:
         """Set where `target` is read, in a partition of a topic that is named or given by its id, or why not.
@@ -340,12 +362,14 @@ class FetchService:
         return None if is_answered else operation
 
 
-def look_ups_of(targets: Sequence[FetchTarget], *, read_committed: bool = False) -> list[LookUp]:
+def look_ups_of(
+    targets: Sequence[FetchTarget], *, read_committed: bool = False, is_replica: bool = False
+) -> list[LookUp]:
     """What would wait for the disk if `targets` were read now, to be done in a thread before (`do_all`)."""
     found = []
     for target in targets:
         partition = target.partition
-        if partition is not None and target.offset < partition.high_watermark:
+        if partition is not None and (is_replica or target.offset < partition.high_watermark):
             look_up = partition.log.look_up(target.offset)
             if look_up is not None:
                 found.append(look_up)

@@ -10,6 +10,7 @@ from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_opener import WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.in_sync_replicas import follower_high_watermark
 from ottla.replication.transaction_verification import Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
@@ -48,6 +49,11 @@ class Follower:
             on_buffer_free()
         self._refuse(on_ack)
 
+    def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
+        """Refuse: followers fetch from the leader."""
+        del broker_id, broker_epoch, offset, log_start_offset
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
         """Refuse: the coordinator writes to the leader."""
         del marker
@@ -83,6 +89,13 @@ class Follower:
         self._leader_high_watermark = leader_high_watermark
         self._follow()
 
+    def follow_log_start(self, leader_log_start_offset: int) -> None:
+        """The leader's log begins there: so does this one, as far as it is committed."""
+        partition = self._partition
+        offset = min(leader_log_start_offset, partition.high_watermark)
+        if offset > partition.log.log_start_offset:
+            partition.log.delete_records_before(offset)
+
     def on_log_progress(self, log: Log) -> None:
         """The log got on: more of what the leader says is committed is here."""
         if self._partition.waits_for_local_end:
@@ -92,8 +105,9 @@ class Follower:
 
     def _follow(self) -> None:
         partition = self._partition
-        high_watermark = min(partition.local_end_offset, self._leader_high_watermark)
-        if high_watermark > partition.high_watermark:
+        before = partition.high_watermark
+        high_watermark = follower_high_watermark(before, partition.local_end_offset, self._leader_high_watermark)
+        if high_watermark > before:
             partition.high_watermark = high_watermark
             partition.changed()
 

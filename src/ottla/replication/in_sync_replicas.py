@@ -154,6 +154,12 @@ class InSyncReplicas:
         state.fetched(offset, log_start_offset, broker_epoch, leader_end_offset=leader_end_offset, now_ms=now_ms)
         return ErrorCode.NONE
 
+    def grew(self, end_offset_before: int, now_ms: int) -> None:
+        """The leader's log got longer: who had all of it is behind from now on, however long ago it said so."""
+        for state in self.followers.values():
+            if state.end_offset >= end_offset_before and state.caught_up_ms < now_ms:
+                state.caught_up_ms = now_ms
+
     def _newcomer(self, broker_id: int, now_ms: int) -> FollowerState:
         return FollowerState(caught_up_ms=now_ms) if broker_id in self.committed else FollowerState()
 

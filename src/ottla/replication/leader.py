@@ -41,6 +41,9 @@ class Leader:
 
     __slots__ = ("_ack_queue", "_append_queue", "_clock", "_opener", "_partition")
 
+    is_replicated = False
+    """Whether other brokers have replicas: they fetch what is written, so it is reported as soon as it is."""
+
     def __init__(self, partition: "Partition", clock: Clock, opener: BatchOpener) -> None:
         self._partition = partition
         self._clock = clock
@@ -48,6 +51,10 @@ class Leader:
         self._ack_queue = AckQueue()
         self._append_queue: AppendQueue | None = None
         """What waits for a batch that is being opened; none while the topic never asked for that."""
+
+    def take_over(self, before: "Leader") -> None:
+        """Go on for a leader of the same partition, in its epoch or the next, with those who wait there."""
+        self._ack_queue, self._append_queue = before._ack_queue, before._append_queue
 
     @property
     def unacknowledged_count(self) -> int:
@@ -138,7 +145,7 @@ class Leader:
                 on_free=on_buffer_free,
                 on_stage=None if leader_ack is None else leader_ack.on_stage,
                 sync=partition.flush_before_ack,
-                report_written=acks != ACKS_ALL,
+                report_written=acks != ACKS_ALL or self.is_replicated,
                 transaction_version=transaction_version,
             )
         except ApiError as error:
@@ -178,6 +185,16 @@ class Leader:
                 f"{partition.topic_partition} has {partition.isr_size} in-sync replicas of {partition.replica_count}, "
                 f"min.insync.replicas asks for {partition.min_insync_replicas}",
             )
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """The offset up to which everything must be committed before anybody is told where the log ends (KIP-207)."""
+        return 0
+
+    def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
+        """Nobody else has a replica of this partition, as far as this broker has heard."""
+        del broker_id, broker_epoch, offset, log_start_offset
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def on_log_progress(self, log: Log) -> None:
         """The log got on: more may be committed."""

@@ -76,8 +76,10 @@ class Partition:
         "isr_size",
         "last_stable_offset",
         "leader_epoch",
+        "leader_id",
         "log",
         "min_insync_replicas",
+        "partition_epoch",
         "replica_count",
         "role",
         "topic_id",
@@ -100,11 +102,14 @@ class Partition:
         flush_before_ack: bool,
         high_watermark: int | None = None,
     ) -> None:
-        """`high_watermark` is what is known to be committed; None for a partition that is nowhere else: all of it."""
+        """`high_watermark` is what is known to be committed; None for a partition that is nowhere else: all of it, and
+        this broker leads it.
+        """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.index = topic_partition.partition
         self.log = log
+        is_alone = high_watermark is None
         if high_watermark is None:
             high_watermark = log.log_end_offset
         self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
@@ -125,20 +130,33 @@ class Partition:
         self._tasks = tasks
         self._opener = opener
         self._subscribers: tuple[OnChange, ...] = ()
-        log.on_range_change = self.changed
-        self.become_leader(leader_epoch)
+        self.partition_epoch = -1
+        """Of the decision of the controller that holds; -1 before the first, when a partition that may have other
+        replicas waits for its role. What is older is passed over."""
+        self.leader_id = -1
+        """Who leads, where the controller said it; -1 for nobody."""
+        log.on_range_change = self._on_range_change
+        self.is_leader = False
+        if is_alone:
+            self.become_leader(leader_epoch)
+        else:
+            self.take(Follower(self, clock), leader_epoch)
 
     def become_leader(self, leader_epoch: int) -> None:
         """This broker leads the partition from now on: it appends what producers send."""
-        self._take(Leader(self, self._clock, self._opener), leader_epoch)
+        leader = Leader(self, self._clock, self._opener)
+        if self.is_leader:
+            leader.take_over(self.role)  # type: ignore[arg-type]
+        self.take(leader, leader_epoch)
 
     def become_follower(self, leader_epoch: int) -> None:
         """Another broker leads the partition from now on; whoever waits for an acknowledgement is told so."""
         before = self.role
-        self._take(Follower(self, self._clock), leader_epoch)
+        self.take(Follower(self, self._clock), leader_epoch)
         self._leave(before)
 
-    def _take(self, role: Leader | Follower, leader_epoch: int) -> None:
+    def take(self, role: Leader | Follower, leader_epoch: int) -> None:
+        """Have another role from now on; those who wait in the one before are left to the caller."""
         self.role = role
         self.is_leader = isinstance(role, Leader)
         self.leader_epoch = leader_epoch
@@ -288,6 +306,17 @@ class Partition:
         self.is_leader = False
         self.log.on_progress = self.log.on_range_change = None
         self._leave(self.role)
+        self.changed()
+
+    def _on_range_change(self) -> None:
+        """The log begins later, or was cut: nothing above its end is committed, whatever a leader before said."""
+        end_offset = self.log.log_end_offset
+        if self.high_watermark > end_offset:
+            self.high_watermark = end_offset
+        elif self.high_watermark < self.log.log_start_offset:
+            self.high_watermark = self.log.log_start_offset
+        if self.waits_for_local_end:
+            self.complete_local_end(_WHEREVER)
         self.changed()
 
     def subscribe(self, on_change: OnChange) -> None:

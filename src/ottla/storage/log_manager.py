@@ -305,6 +305,12 @@ class LogManager:
         if directory is not None:
             await directory.reloader.truncate(log, offset)
 
+    async def restart_log(self, log: Log, offset: int) -> None:
+        """Remove everything in a log, which goes on at `offset`, wherever it was. Raises ApiError, OSError."""
+        directory = self.directory_of(log.topic_partition)
+        if directory is not None:
+            await directory.reloader.restart(log, offset)
+
     async def apply_retention(self) -> int:
         """Delete the segments that are too old, too much, or before the log start; forget producers long silent.
 

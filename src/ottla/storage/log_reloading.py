@@ -4,13 +4,17 @@ import logging
 from bisect import bisect_left
 from typing import Final
 
-from ottla.storage.file_names import SEGMENT_SUFFIXES, TRANSACTION_INDEX_SUFFIX
+from ottla.storage.file_names import SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.log_catalogue import LogCatalogue
 from ottla.storage.log_checkpoints import LogCheckpoints, write_leader_epochs
 from ottla.storage.log_loader import Checkpoints, LoadedLog, LogLoader, make_durable
 from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_resources import LogResources
+from ottla.storage.open_file import OpenFile
+
+_BASE_OFFSET_BYTES: Final = 8
+"""The base offset of a batch comes first in it."""
 
 logger: Final = logging.getLogger(__name__)
 
@@ -43,6 +47,25 @@ class LogReloader:
                 raise
             log.reopen(found.state)
 
+    async def restart(self, log: Log, offset: int) -> None:
+        """Remove everything and go on at `offset`, wherever the log was. Raises ApiError, OSError as `truncate` does.
+
+        A crash in the middle leaves some of the oldest segments, or an empty log.
+        """
+        async with self._locks.hold([log.topic_partition]):
+            if not self._catalogue.holds(log):
+                return
+            await log.abandon()
+            log.log_start_offset = offset
+            await self._checkpoints.lower_recovery_point(log.topic_partition, offset)
+            await self._checkpoints.write_log_starts(self._catalogue.logs)
+            try:
+                found = await self._resources.in_thread(self._empty, log, offset, self._catalogue.loader(log))
+            except OSError as error:
+                self._resources.writer.fail("write", error)
+                raise
+            log.reopen(found.state)
+
     async def reload(self, log: Log) -> None:
         """Load a log again whose writes may have failed: what got into its files whole is kept.
 
@@ -68,12 +91,31 @@ class LogReloader:
         for segment in reversed(segments[kept_count:]):
             for suffix in SEGMENT_SUFFIXES:
                 disk.remove(segment.path(suffix))
+        sound_up_to = newest.base_offset
         if found is not None:
             position, _ = found
+            # What was synced below the cut need not be read again: a segment is large, and who is cut is to follow.
+            base_offset = OpenFile(disk, newest.log_path).pread(_BASE_OFFSET_BYTES, position)
+            sound_up_to = max(sound_up_to, min(int.from_bytes(base_offset), log.flushed_end_offset))
             disk.truncate(newest.log_path, position)
             disk.sync_file(newest.log_path)
         disk.sync_dir(log.directory)
-        return self._load(loader, Checkpoints(False, newest.base_offset, log.log_start_offset))
+        return self._load(loader, Checkpoints(False, sound_up_to, log.log_start_offset))
+
+    def _empty(self, log: Log, offset: int, loader: LogLoader) -> LoadedLog:
+        disk = self._resources.disk
+        segments = list(log.segments)
+        self._resources.retire(segments)
+        log.leader_epochs.truncate_from_end(0)
+        write_leader_epochs(disk, log)
+        for segment in reversed(segments):
+            for suffix in SEGMENT_SUFFIXES:
+                disk.remove(segment.path(suffix))
+        for name in disk.file_sizes(log.directory):
+            if name.endswith(SNAPSHOT_SUFFIX):
+                disk.remove(f"{log.directory}/{name}")
+        disk.sync_dir(log.directory)
+        return self._load(loader, Checkpoints(False, offset, offset))
 
     def _load_flushed(self, log: Log, loader: LogLoader) -> LoadedLog:
         write_leader_epochs(self._resources.disk, log)

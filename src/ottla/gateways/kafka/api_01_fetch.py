@@ -7,7 +7,7 @@ directory (KIP-853); 18 high watermark of the replica (KIP-1166).
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.broker.fetch import FetchService, FetchTarget, PartitionRead, do_all, look_ups_of
@@ -24,6 +24,7 @@ from ottla.gateways.kafka.fetch_session import (
 )
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import broker_principal
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -38,6 +39,9 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.runtime.purgatory import DelayedOperation
 from ottla.storage.log_segment import LookUp
+
+if TYPE_CHECKING:
+    from ottla.broker.replica_reader import ReplicaReader
 
 STORAGE_ERROR_VERSION: Final = 6
 """Before it readers hear NOT_LEADER_OR_FOLLOWER instead: they know that they can try again then (KIP-112)."""
@@ -54,10 +58,12 @@ whenever that has news. Clients send one at a time."""
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     """Read from partitions, now or when there is enough; what lies on a disk only is looked up by a task."""
+    replica: ReplicaReader | None = None
     if max(request.replica_id, request.replica_state.replica_id) >= 0:
-        # Only a broker of this cluster may fetch as a replica, and it proves to be one; a client's word is not enough.
-        ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
-        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        replica = _replica(ctx, request)
+        if replica is None:
+            ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
+            return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
@@ -67,13 +73,14 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     fetches, waiting_fetches = ctx.broker.fetches, ctx.kafka_connection.waiting_fetches
     gateway = ctx.kafka_connection.gateway
-    quotas = gateway.quotas
+    quotas = gateway.quotas if replica is None else None
     limits = fetches.limits(
         request.max_bytes if quotas is None else quotas.fetch_bytes_max(ctx, request.max_bytes),
         request.min_bytes,
         request.max_wait_ms if len(waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
         knows_zstd=ctx.api_version >= ZSTD_VERSION,
+        replica=replica,
     )
     targets = _targets(ctx, fetches, partitions, has_session=session is not None)
     waiting: DelayedOperation | None = None
@@ -90,18 +97,31 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         if waiting is not None:
             waiting_fetches.discard(waiting)
         try:
-            make = _response if gateway.quotas is None else _charged_response
+            make = _response if gateway.quotas is None or replica is not None else _charged_response
             ctx.respond_parts(make(ctx, session, partitions, reads, incremental=incremental))
         except Exception as error:
             ctx.fail(error)
 
-    look_ups = look_ups_of(targets, read_committed=limits.read_committed)
+    look_ups = look_ups_of(targets, read_committed=limits.read_committed, is_replica=replica is not None)
     if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
         gateway.looked_up_count += len(targets)
         ctx.go_on(_read_after(ctx, look_ups, len(targets), read))
     else:
         read()
     return None
+
+
+def _replica(ctx: RequestContext, request: FetchRequest) -> "ReplicaReader | None":
+    """The follower that fetches, when it has proved to be the broker that it says it is: a client's word is not enough.
+
+    The broker epoch comes with version 15; a replica without one is not of this cluster.
+    """
+    state = request.replica_state
+    if state.replica_id < 0 or ctx.principal != broker_principal(state.replica_id):
+        return None
+    from ottla.broker.replica_reader import ReplicaReader  # late: one broker alone has no need of it
+
+    return ReplicaReader(state.replica_id, state.replica_epoch)
 
 
 async def _read_after(ctx: RequestContext, look_ups: Sequence[LookUp], count: int, read: Callable[[], None]) -> None:
@@ -172,6 +192,7 @@ def _targets(
                 request.current_leader_epoch,
                 request.last_fetched_epoch,
                 known_error=partition.told_error,
+                log_start_offset=request.log_start_offset,
             )
             partition.told_version = -1
             fetches.look_up(ctx.principal, topic_id if by_id else topic, index, target)

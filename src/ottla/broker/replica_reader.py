@@ -1,0 +1,100 @@
+"""Reading for followers: what is written, also when it is not on disk here yet, so that disks sync side by side.
+
+A follower's fetch says more than where to read: it has everything below that offset. That is noted once for each fetch,
+after its epochs were found to be those of this log; what lies above the place where the logs part does not count.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.fetch import DivergingEpoch, FetchTarget, PartitionRead
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.replication.isr_manager import followers_key
+from ottla.replication.truncation import diverging_epoch
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+
+_NONE: Final = ErrorCode.NONE
+
+
+class ReplicaReader:
+    """A broker that fetches as a follower, in one incarnation: it has proved to be that broker."""
+
+    __slots__ = ("broker_epoch", "broker_id")
+
+    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+
+    def watched(self, partition: "Partition") -> Hashable:
+        """What changes when there is more for a follower."""
+        return followers_key(partition)
+
+    def still_readable(self, target: FetchTarget) -> bool:
+        """Whether a partition that had records for this target still has them, as far as is known without reading."""
+        partition = target.partition
+        return (
+            partition is not None
+            and partition.is_leader
+            and target.current_leader_epoch == partition.leader_epoch
+            and target.offset >= partition.log.log_start_offset
+        )
+
+    def read(self, target: FetchTarget, left: int, *, must_progress: bool) -> PartitionRead:
+        """Read one target, within `left` bytes; remembers in it that there was nothing."""
+        partition = target.partition
+        target.nothing = None
+        if partition is None or target.error is not _NONE:
+            return PartitionRead(target.error)
+        log = partition.log
+        try:
+            partition.require_leader_epoch(target.current_leader_epoch)
+            offset, written_end = target.offset, log.written_end_offset
+            # Who is beyond the end and names an epoch is told where that ends here instead.
+            if offset < log.log_start_offset or (offset > log.log_end_offset and target.last_fetched_epoch < 0):
+                return self._out_of_range(partition)
+            diverging = diverging_epoch(
+                log.leader_epochs,
+                partition.leader_epoch,
+                log.log_end_offset,
+                fetch_offset=offset,
+                last_fetched_epoch=target.last_fetched_epoch,
+            )
+            if diverging is not None and diverging.epoch < 0:
+                return self._out_of_range(partition)
+            if diverging is None and not target.is_noted:
+                target.is_noted = True
+                error = partition.role.follower_fetched(
+                    self.broker_id, self.broker_epoch, offset, target.log_start_offset
+                )
+                if error is not _NONE:
+                    return PartitionRead(error)
+            read = PartitionRead(
+                _NONE,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                log.log_start_offset,
+                diverging_epoch=None if diverging is None else DivergingEpoch(*diverging),
+                version=partition.version,
+            )
+            if diverging is not None:
+                return read
+            max_bytes = min(left, target.max_bytes)
+            if offset >= written_end:
+                target.nothing = read
+            elif max_bytes > 0 or must_progress:
+                read.records = log.read(offset, max_bytes, max_offset=written_end, min_one_batch=must_progress)
+                read.total_bytes = read.records.total_bytes
+        except ApiError as error:
+            return PartitionRead(error.code)
+        return read
+
+    def _out_of_range(self, partition: "Partition") -> PartitionRead:
+        return PartitionRead(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+        )

@@ -1,0 +1,146 @@
+r"""The leader's part of a partition that other brokers have replicas of.
+
+append --> log --> written: followers fetch it -------> they have it as safe as it has to be: their next fetch says so
+               \-> on disk here, side by side with theirs                                    |
+                                         committed <-- everybody in the ISR has it <---------+
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from ottla.model.error_code import ErrorCode
+from ottla.replication.in_sync_replicas import InSyncReplicas
+from ottla.replication.leader import Leader
+
+if TYPE_CHECKING:
+    from ottla.metadata.image.image import PartitionImage
+    from ottla.replication.isr_manager import IsrManager
+    from ottla.replication.partition import Partition
+    from ottla.storage.log import Log
+
+logger: Final = logging.getLogger(__name__)
+
+
+class ReplicatedLeader(Leader):
+    """A `Leader` that commits what its in-sync replicas have. Belongs to the event loop."""
+
+    __slots__ = ("_manager", "_written_end", "in_sync", "next_proposal_ms")
+
+    is_replicated = True
+
+    def __init__(self, partition: "Partition", image: "PartitionImage", manager: "IsrManager") -> None:
+        super().__init__(partition, manager.clock, manager.opener)
+        self._manager = manager
+        now_ms = manager.clock.monotonic_ms()
+        self._written_end = partition.log.written_end_offset
+        self.next_proposal_ms = now_ms
+        """Before it nothing is proposed: a refusal does not become another one at once."""
+        self.in_sync = InSyncReplicas(
+            manager.broker_id,
+            image.replicas,
+            image.isr,
+            image.partition_epoch,
+            epoch_start_offset=partition.log.log_end_offset,
+            live_brokers=manager.live_brokers,
+            lag_max_ms=manager.lag_max_ms,
+            now_ms=now_ms,
+        )
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return str(self._partition.topic_partition)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the partition has another role by now."""
+        return self._partition.role is not self or not self._partition.is_leader
+
+    @property
+    def partition(self) -> "Partition":
+        """What it leads."""
+        return self._partition
+
+    def adopt(self, image: "PartitionImage") -> bool:
+        """The controller decided on the replicas or the ISR in this leader epoch; False when that is known."""
+        if not self.in_sync.adopt(image.replicas, image.isr, image.partition_epoch, self._clock.monotonic_ms()):
+            return False
+        self.advance()
+        return True
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Where the log ended when this broker began to lead it; what was committed before is below it (KIP-207)."""
+        return self.in_sync.epoch_start_offset
+
+    def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
+        """A replica has everything below `offset`, which is within this log and follows a record that both have.
+
+        UNKNOWN_TOPIC_OR_PARTITION, STALE_BROKER_EPOCH when that does not count.
+        """
+        in_sync = self.in_sync
+        error = in_sync.fetched(
+            broker_id,
+            broker_epoch,
+            offset,
+            log_start_offset,
+            leader_end_offset=self._partition.log.written_end_offset,
+            now_ms=self._clock.monotonic_ms(),
+        )
+        if error is ErrorCode.NONE:
+            if broker_id not in in_sync.committed and in_sync.proposed is None:
+                self._let_join(broker_id)
+            self.advance()
+        return error
+
+    def _let_join(self, broker_id: int) -> None:
+        isr = self.in_sync.with_joining(broker_id, self._partition.high_watermark)
+        if isr is not None and self._clock.monotonic_ms() >= self.next_proposal_ms:
+            self._manager.propose(self, isr, f"broker {broker_id} has caught up")
+
+    def shrink(self, now_ms: int) -> None:
+        """Ask for an ISR without those who do not keep up."""
+        in_sync = self.in_sync
+        isr = in_sync.without_lagging(self._partition.log.written_end_offset, now_ms)
+        if isr is None or now_ms < self.next_proposal_ms:
+            return
+        behind = ", ".join(
+            f"broker {broker_id} has offset {in_sync.followers[broker_id].end_offset}"
+            for broker_id in in_sync.committed
+            if broker_id not in isr
+        )
+        end_offset = self._partition.log.written_end_offset
+        self._manager.propose(self, isr, f"{behind} of {end_offset} for {in_sync.lag_max_ms} ms and longer")
+
+    def on_log_progress(self, log: "Log") -> None:
+        """The log got on: followers may fetch more, and more may be committed."""
+        partition = self._partition
+        if partition.waits_for_local_end:
+            partition.complete_local_end(partition.local_end_offset)
+        written_end = log.written_end_offset
+        if written_end > self._written_end:
+            self.in_sync.grew(self._written_end, self._clock.monotonic_ms())
+            self._written_end = written_end
+            partition.version += 1
+            self._manager.tell_followers(partition)
+        self.advance()
+
+    def advance(self) -> None:
+        """Commit what the ISR has."""
+        partition = self._partition
+        before = partition.high_watermark
+        end_offset = partition.local_end_offset
+        if end_offset <= before:
+            return
+        high_watermark = self.in_sync.high_watermark(
+            before, end_offset, partition.min_insync_replicas, self._clock.monotonic_ms()
+        )
+        if high_watermark > before:
+            partition.high_watermark = high_watermark
+            self._ack_queue.complete(high_watermark)
+            partition.changed()
+
+    def fail(self, error: ErrorCode, message: str) -> None:
+        """See `Leader.fail`; followers that wait for records hear of it, too."""
+        super().fail(error, message)
+        self._manager.tell_followers(self._partition)

@@ -1,0 +1,236 @@
+"""Replicas of one partition on several brokers: what is committed, who follows whom, and what becomes of the rest."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from ottla.model.error_code import ErrorCode
+from ottla.replication.acknowledgement import AppendAck
+from ottla.replication.follower import Follower
+from ottla.replication.partition import ACKS_LEADER
+from ottla.replication.replicated_leader import ReplicatedLeader
+from tests.unit.replication.replicas import Cluster, cluster, until
+
+
+async def acked(future: "asyncio.Future[AppendAck]") -> ErrorCode:
+    async with asyncio.timeout(30):
+        return (await future).error
+
+
+def is_equal(made: Cluster) -> bool:
+    brokers = list(made.brokers.values())
+    return all((each.contents, each.end_offset) == (brokers[0].contents, brokers[0].end_offset) for each in brokers[1:])
+
+
+@pytest.mark.parametrize("flush_before_ack", [True, False])
+async def test_what_is_acknowledged_is_on_every_replica(tmp_path: Path, flush_before_ack: bool) -> None:
+    async with cluster(tmp_path, flush_before_ack=flush_before_ack) as made:
+        for number in range(5):
+            assert await acked(made.leader.append(b"%d" % number, count=3)) is ErrorCode.NONE
+            for broker in made.brokers.values():
+                assert broker.partition.local_end_offset == 3 * (number + 1)
+        await until(lambda: is_equal(made))
+        await until(lambda: all(each.partition.high_watermark == 15 for each in made.brokers.values()))
+        followers = [each.partition for each in made.brokers.values() if each is not made.leader]
+        assert all(isinstance(each.role, Follower) and not each.is_leader for each in followers)
+        assert [each.log.leader_epochs.entries for each in followers] == [((0, 0),)] * 2
+
+
+async def test_nothing_is_committed_without_a_member_of_the_isr(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        made.unreachable.add(3)
+        first = made.leader.append(b"waits")
+        await until(lambda: made.brokers[2].end_offset == 1)
+        assert await acked(made.leader.append(b"leader only", acks=ACKS_LEADER)) is ErrorCode.NONE
+        assert not first.done()
+        assert made.leader.partition.high_watermark == 0
+        made.unreachable.clear()
+        assert await acked(first) is ErrorCode.NONE
+
+
+async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(tmp_path: Path) -> None:
+    async with cluster(tmp_path, lag_max_ms=100) as made:
+        made.unreachable.add(3)
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        assert made.state.isr == (1, 2)
+        assert made.leader.partition.isr_size == 2
+        made.unreachable.clear()
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
+        assert made.brokers[3].partition.local_end_offset == 2
+
+
+async def test_a_leader_that_cannot_ask_for_another_isr_commits_nothing(tmp_path: Path) -> None:
+    async with cluster(tmp_path, lag_max_ms=60) as made:
+        made.unreachable.add(3)
+        made.controller_answers = False
+        waits = made.leader.append(b"x")
+        await until(lambda: len(made.proposals) > 2)
+        assert not waits.done()
+        assert made.leader.partition.high_watermark == 0
+        made.controller_answers = True
+        assert await acked(waits) is ErrorCode.NONE
+        assert made.state.isr == (1, 2)
+
+
+async def test_an_isr_below_the_minimum_takes_no_acks_all_and_commits_nothing(tmp_path: Path) -> None:
+    async with cluster(tmp_path, min_isr=2) as made:
+        await made.fence(3)
+        assert await acked(made.leader.append(b"two are enough")) is ErrorCode.NONE
+        await made.fence(2)
+        assert await acked(made.leader.append(b"no")) is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await acked(made.leader.append(b"one", acks=ACKS_LEADER)) is ErrorCode.NONE
+        await until(lambda: made.leader.partition.local_end_offset == 2)
+        assert made.leader.partition.high_watermark == 1
+        await made.unfence(2)
+        await until(lambda: made.leader.partition.high_watermark == 2)
+
+
+async def test_the_next_leader_has_what_was_committed_and_the_old_one_drops_what_was_not(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"committed", count=2)) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
+        old = made.leader
+        made.unreachable.add(1)
+        lost = [old.append(b"lost" * 100) for _ in range(20)]
+        await until(lambda: old.partition.log.flushed_end_offset == 22)
+        await made.fence(1, but=(1,))
+        assert made.state.leader == 2
+        assert await acked(made.leader.append(b"kept")) is ErrorCode.NONE
+        assert made.leader.end_offset == 3
+        made.unreachable.clear()
+        await made.unfence(1)
+        assert [await acked(each) for each in lost] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 20
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        assert is_equal(made)
+        assert old.partition.log.leader_epochs.entries == ((0, 0), (made.state.leader_epoch, 2))
+
+
+async def test_a_replica_whose_leader_has_deleted_what_comes_next_begins_anew(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x" * 900)) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
+        await made.fence(3)
+        made.unreachable.add(3)
+        for _ in range(10):
+            assert await acked(made.leader.append(b"y" * 900)) is ErrorCode.NONE
+        made.leader.partition.delete_records_before(8)
+        await until(lambda: made.brokers[2].partition.log.log_start_offset == 8)
+        made.unreachable.clear()
+        await made.unfence(3)
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        late = made.brokers[3].partition
+        assert (late.log.log_start_offset, late.log.log_end_offset, late.high_watermark) == (8, 11, 11)
+        assert await late.read_bytes(8, 1 << 20) == await made.leader.partition.read_bytes(8, 1 << 20)
+
+
+async def test_a_broker_that_was_killed_goes_on_from_what_it_wrote_down(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x", count=4)) is ErrorCode.NONE
+        await until(lambda: made.brokers[2].partition.high_watermark == 4)
+        await made.brokers[2].logs.checkpoint_high_watermarks()
+        await made.fence(2)
+        await made.brokers.pop(2).stop(clean=False)
+        assert await acked(made.leader.append(b"y", count=4)) is ErrorCode.NONE
+        back = await made.start(2)
+        assert (back.partition.high_watermark, back.partition.is_leader) == (4, False)
+        await made.unfence(2)
+        await until(lambda: set(made.state.isr) == {1, 2, 3} and is_equal(made))
+
+
+async def test_an_election_in_a_new_epoch_takes_over_who_waits_on_the_same_leader(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        made.unreachable.add(3)
+        waits = made.leader.append(b"x")
+        await made.fence(3)
+        made.state = made.state._replace(
+            leader_epoch=made.state.leader_epoch + 1, partition_epoch=made.state.partition_epoch + 1
+        )
+        await made.spread()
+        assert await acked(waits) is ErrorCode.NONE
+
+
+async def test_an_older_image_changes_nothing(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        before = made.state
+        await made.fence(1)
+        newer, made.state = made.state, before
+        await made.spread()
+        assert made.brokers[1].partition.role.__class__ is Follower
+        assert isinstance(made.brokers[2].partition.role, ReplicatedLeader)
+        made.state = newer
+
+
+async def test_replicas_without_a_leader_wait_for_one(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 2) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        await made.fence(2)
+        await made.fence(1)
+        assert made.state.leader == -1
+        assert await acked(made.brokers[1].append(b"y")) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await made.unfence(1)
+        await made.unfence(2)
+        assert await acked(made.leader.append(b"z")) is ErrorCode.NONE
+        assert made.leader.end_offset == 2
+
+
+async def something_happens(
+    made: Cluster, chance: random.Random, step: int
+) -> list[tuple[bytes, "asyncio.Future[AppendAck]"]]:
+    """Brokers come and go, are cut off, hear late of what was decided, and append; returns what was appended."""
+    match chance.randrange(9):
+        case 0:
+            made.unreachable.symmetric_difference_update({chance.randint(1, 3)})
+        case 1 if len(made.live) > 1:
+            victim = chance.choice(list(made.live))
+            made.unreachable.add(victim)
+            await made.fence(victim, but=(victim,) if chance.random() < 0.5 else ())
+        case 2:
+            back = chance.randint(1, 3)
+            made.unreachable.discard(back)
+            await made.unfence(back)
+        case 3:
+            await made.spread()
+        case 4:
+            made.controller_answers = chance.random() < 0.8
+        case _:
+            leaders = [each for each in made.brokers.values() if each.partition.is_leader]
+            values = [b"%d-%d-" % (step, each.broker_id) + b"x" * chance.choice([1, 50, 700]) for each in leaders]
+            return [
+                (value, each.append(value, count=chance.randint(1, 3)))
+                for each, value in zip(leaders, values, strict=True)
+            ]
+    return []
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_replicas_are_equal_and_keep_what_was_acknowledged_whatever_happens(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    async with cluster(tmp_path, flush_before_ack=seed % 3 > 0, lag_max_ms=80, min_isr=1 + seed % 2) as made:
+        waiting: list[tuple[bytes, asyncio.Future[AppendAck]]] = []
+        committed: dict[int, int] = {}
+        for step in range(60):
+            waiting += await something_happens(made, chance, step)
+            for _ in range(chance.randrange(8)):
+                await asyncio.sleep(0.001)
+            for broker in made.brokers.values():
+                partition = broker.partition
+                assert partition.high_watermark <= partition.log.log_end_offset
+                if partition.is_leader:
+                    epoch = partition.leader_epoch
+                    assert committed.get(epoch, 0) <= partition.high_watermark
+                    committed[epoch] = partition.high_watermark
+        made.unreachable.clear()
+        made.controller_answers = True
+        for broker_id in (1, 2, 3):
+            await made.unfence(broker_id)
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        await made.spread()
+        assert await acked(made.leader.append(b"the end")) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
+        contents = made.leader.contents
+        for value, future in waiting:
+            if future.done() and future.result().error is ErrorCode.NONE:
+                assert contents.count(value) >= 1, value[:20]
