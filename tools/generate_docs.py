@@ -159,6 +159,8 @@ LEFT_OUT = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "one broker holds everything: the list is empty",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own, none is fenced",
     ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
+    ApiKey.ENVELOPE: "between brokers",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "between brokers",
     ApiKey.SASL_HANDSHAKE: "brokers prove to each other who they are; users do not yet",
     ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",
 }

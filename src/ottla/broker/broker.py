@@ -23,6 +23,7 @@ from ottla.broker.transaction_gate import TransactionGate
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactional_produce import TransactionalProduceService
 from ottla.broker.transactions import TransactionService
+from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.replication.replica_manager import ReplicaManager
@@ -63,6 +64,8 @@ class Broker(Struct, frozen=True):
     log_directories: LogDirectoryService
     features: FeatureService
     client_quotas: ClientQuotaService
+    controller: Controller
+    """Decides while it is active; what brokers ask in their own name goes to it."""
 
     @property
     def image(self) -> MetadataImage:

@@ -5,7 +5,7 @@ topic, refusals are outcomes; what concerns the whole request is raised.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
@@ -25,6 +25,9 @@ from ottla.model.principal import Principal
 from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.model.topic_partition import TopicPartition
 
+if TYPE_CHECKING:
+    from ottla.peers.controller_channel import ControllerChannel
+
 T = TypeVar("T")
 
 
@@ -34,7 +37,7 @@ class TopicService:
     NOT_CONTROLLER and KAFKA_STORAGE_ERROR are the outcomes of every topic when nothing could be decided.
     """
 
-    __slots__ = ("_authorizer", "_config", "_controller", "_require_writable")
+    __slots__ = ("_authorizer", "_config", "_controller", "_creator", "_require_writable")
 
     def __init__(
         self,
@@ -42,9 +45,15 @@ class TopicService:
         config: BrokerConfig,
         authorizer: Authorizer = ALLOW_ALL,
         require_writable: Callable[[], None] = lambda: None,
+        creator: "Controller | ControllerChannel | None" = None,
     ) -> None:
-        """`require_writable` raises ApiError KAFKA_STORAGE_ERROR while no partition can be made here."""
+        """`require_writable` raises ApiError KAFKA_STORAGE_ERROR while no partition can be made here.
+
+        `creator` is where topics are made, which may be asked for on any broker; the rest is asked of the controller,
+        where it is decided.
+        """
         self._controller = controller
+        self._creator = creator or controller
         self._config = config
         self._authorizer = authorizer
         self._require_writable = require_writable
@@ -114,7 +123,7 @@ class TopicService:
 
         async def act(allowed: Sequence[NewTopic]) -> dict[str, Outcome[CreatedTopic]]:
             self._require_writable()
-            return await self._controller.create_topics(allowed, validate_only=validate_only)
+            return await self._creator.create_topics(allowed, validate_only=validate_only)
 
         outcomes = await _by_name(topics, lambda topic: topic.name, refused, act)
         _give_back(quota, taken, outcomes)
@@ -239,13 +248,13 @@ class TopicService:
         outcomes: dict[str, Outcome[TopicImage]] = {}
         wanted = []
         for name in names:
-            internal = new_internal_topic(name, self._config, len(self.image.brokers))
+            internal = new_internal_topic(name, self._config, len(self.image.live_brokers()))
             if internal is None and is_internal_topic(name):
                 outcomes[name] = _unknown(name)
             else:
                 wanted.append(internal or NewTopic(name))
         self._require_writable()
-        created = await self._controller.create_topics(wanted)
+        created = await self._creator.create_topics(wanted)
         for name, outcome in created.items():
             if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcomes[name] = outcome

@@ -1,5 +1,6 @@
 """Hands each new image to the parts of the broker that act on it, then shows it to everybody else."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -23,6 +24,7 @@ class MetadataPublisher:
         self.image = image
         """The newest image whose subscribers are done: topics in it have their partitions on this broker."""
         self._subscribers: list[OnImage] = []
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
 
     def subscribe(self, on_image: OnImage) -> None:
         """Call `on_image` with every image from the next on, in the order of subscription."""
@@ -38,3 +40,20 @@ class MetadataPublisher:
             except Exception:
                 logger.exception("a subscriber failed to act on the metadata at offset %d", image.end_offset)
         self.image = image
+        if self._awaited:
+            waiting, self._awaited = self._awaited, []
+            for end_offset, reached in waiting:
+                if image.end_offset < end_offset:
+                    self._awaited.append((end_offset, reached))
+                elif not reached.done():
+                    reached.set_result(None)
+
+    def reached(self, end_offset: int) -> asyncio.Future[None]:
+        """Done when the current image has that many records. Whoever waits no longer cancels it, or sets its result."""
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.image.end_offset >= end_offset:
+            reached.set_result(None)
+        else:
+            self._awaited = [(offset, each) for offset, each in self._awaited if not each.done()]
+            self._awaited.append((end_offset, reached))
+        return reached

@@ -12,8 +12,8 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
-RECONNECT_BACKOFF: Final = Backoff(50, 1_000)
-"""`reconnect.backoff.ms` and `reconnect.backoff.max.ms` of Kafka's clients."""
+RECONNECT_BACKOFF: Final = Backoff(50, 250)
+"""`reconnect.backoff.ms` of Kafka's clients, and a maximum below theirs: brokers are few, and wait for each other."""
 
 
 class BrokerChannel:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
@@ -76,6 +77,10 @@ from ottla.storage.log_manager import LogManager
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.transaction_config import TransactionConfig
 
+if TYPE_CHECKING:
+    from ottla.peers.controller_channel import ControllerChannel
+    from ottla.server.membership import ClusterMembership
+
 logger = logging.getLogger(__name__)
 
 FETCH_SESSION_EVICTION_MS = 120_000
@@ -92,21 +97,40 @@ class Server:
     """A broker that can be started once and stopped once. Belongs to one event loop."""
 
     def __init__(
-        self, settings: BrokerSettings, logs: LogManager, doors: Doors, store: MetadataStore, listeners: Listeners
+        self,
+        settings: BrokerSettings,
+        logs: LogManager,
+        doors: Doors,
+        store: MetadataStore,
+        listeners: Listeners,
+        *,
+        is_shared: bool = False,
     ) -> None:
-        """`logs` have been loaded; `store` is not open yet. `ottla serve` makes the real ones, a simulation others."""
+        """`logs` have been loaded; `store` is not open yet. `ottla serve` makes the real ones, a simulation others.
+
+        `is_shared` says that there may be other brokers on the store.
+        """
         self._settings = settings
         self._logs = logs
         self._doors = doors
-        self._wire(store, listeners)
+        self._membership: ClusterMembership | None = None
+        self._wire(store, listeners, is_shared=is_shared)
 
-    def _wire(self, store: MetadataStore, listeners: Listeners) -> None:
+    def _wire(self, store: MetadataStore, listeners: Listeners, *, is_shared: bool) -> None:
         settings, doors = self._settings, self._doors
         self._metadata = MetadataLoader(store, doors.tasks)
         self._controller = Controller(store, self._metadata, settings, doors.rng, doors.tasks)
         self._lifecycle = BrokerLifecycle(
             store, self._metadata, self._controller, rng=doors.rng, timer=doors.timer, tasks=doors.tasks
         )
+        deciding: Controller | ControllerChannel = self._controller
+        if is_shared:
+            from ottla.server import membership
+
+            self._membership = membership.ClusterMembership(
+                settings, doors, self._lifecycle, self._controller, self._metadata.publisher
+            )
+            deciding = self._membership.controller
         self._replicas = ReplicaManager(lambda: self._metadata.image)
         self._fetch_purgatory = Purgatory(doors.timer, FETCH_WATCHES_MAX)
         authorizer = ALLOW_ALL
@@ -116,7 +140,7 @@ class Server:
         deadlines = Deadlines(doors.clock, doors.timer)
         markers = TransactionMarkers(self._replicas, deadlines, authorizer)
         markers.completers[CONSUMER_OFFSETS_TOPIC] = self._groups.end_transaction
-        producer_ids = ProducerIdAllocator(self._controller.allocate_producer_ids)
+        producer_ids = ProducerIdAllocator(deciding.allocate_producer_ids)
         self._transactions = TransactionCoordinator(
             TransactionConfig.from_settings(settings),
             environment,
@@ -159,7 +183,7 @@ class Server:
             timer=doors.timer,
             defer=doors.loop.call_soon,
         )
-        topics = TopicService(self._controller, config, authorizer, self._logs.require_online)
+        topics = TopicService(self._controller, config, authorizer, self._logs.require_online, deciding)
         self._broker = Broker(
             config=config,
             clock=doors.clock,
@@ -193,6 +217,7 @@ class Server:
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),
             client_quotas=ClientQuotaService(self._controller, authorizer),
+            controller=self._controller,
             transaction_gate=self._gate,
             transactional_produce=TransactionalProduceService(produce, self._gate, authorizer),
             transaction_markers=markers,
@@ -249,13 +274,18 @@ class Server:
             watch.start()
         advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
         host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
-        is_known = await self._logs.identify(await self._lifecycle.open(), self._settings.node_id)
+        cluster_id = await self._lifecycle.open()
+        is_known = await self._logs.identify(cluster_id, self._settings.node_id)
+        if self._membership is not None:
+            await self._membership.identify(cluster_id, self._gateway)
         registration = BrokerRegistration(
             host=host, port=port, rack=self._settings.text("broker.rack"), incarnation=str(self._doors.rng.uuid())
         )
         image = await self._lifecycle.start(self._settings.node_id, registration)
         await self._dynamic_config.apply(image)
         self._client_quotas.apply(image)
+        if self._membership is not None:
+            self._membership.join(image)
         await self._keeper.load(image, is_known=is_known)
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
@@ -297,6 +327,7 @@ class Server:
             self._transactions.close,
             self._groups.close,
             lambda: self._listeners.close(DRAIN_MS),
+            *([self._membership.close] if self._membership is not None else []),
             self._opener.close,
             self._lifecycle.close,
             self._keeper.close,

@@ -84,8 +84,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         NotEmpty(),
         _MEDIUM,
-        "By which of listeners brokers come to each other.",
-        no_effect="the broker does not replicate",
+        "By which of listeners brokers come to each other; the first when none is named.",
     ),
     _setting(
         "listener.security.protocol.map",

@@ -38,6 +38,8 @@ class ListenerEndpoints(Struct, frozen=True):
     advertised: Mapping[str, Endpoint]
     not_opened: tuple[Endpoint, ...]
     """Those of the controllers."""
+    between_brokers: str
+    """The listener by which brokers speak to each other: `inter.broker.listener.name`, or the first."""
 
 
 def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
@@ -68,7 +70,10 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
             f"inter.broker.listener.name={shortened(str(between_brokers))!r} is none of listeners: {', '.join(names)}"
         )
     return ListenerEndpoints(
-        opened, MappingProxyType(advertised), tuple(each for each in endpoints if each.listener in controllers)
+        opened,
+        MappingProxyType(advertised),
+        tuple(each for each in endpoints if each.listener in controllers),
+        names[0] if between_brokers is None else str(between_brokers).upper(),
     )
 
 

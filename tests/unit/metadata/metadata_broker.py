@@ -27,11 +27,17 @@ class MetadataBroker:
             self.store, self.loader, self.controller, rng=rng, timer=self.timer, tasks=tasks
         )
         self.broker_id = settings.node_id
+        self.rack = settings.text("broker.rack")
 
     async def start(self) -> None:
         """Register it and make it the controller."""
         await self.lifecycle.open()
-        registration = BrokerRegistration(host=None, port=9092, directories=(f"directory of {self.broker_id}",))
+        registration = BrokerRegistration(
+            host=None,
+            port=9092,
+            rack=self.rack,
+            directories=(f"directory of {self.broker_id}",),
+        )
         await self.lifecycle.start(self.broker_id, registration)
         self.lifecycle.follow()
 

@@ -57,4 +57,4 @@ def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError
     )
 
 
-API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_task=True)
+API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_task=True, is_decided_by_controller=True)

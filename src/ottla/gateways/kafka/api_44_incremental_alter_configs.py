@@ -44,4 +44,4 @@ def _operation(number: int) -> AlterOperation:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no operation {number} on settings") from None
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle, is_task=True)
+API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle, is_task=True, is_decided_by_controller=True)

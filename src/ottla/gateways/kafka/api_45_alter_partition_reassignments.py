@@ -18,7 +18,9 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 )
 
 
-def handle(ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+async def handle(
+    ctx: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
     """Answer for each partition whether its replicas are where they are to be."""
     may_change_factor = request.allow_replication_factor_change
     try:
@@ -51,4 +53,4 @@ def _result(
     return ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
 
 
-API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, handle)
+API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, handle, is_task=True, is_decided_by_controller=True)

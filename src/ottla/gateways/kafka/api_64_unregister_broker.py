@@ -11,7 +11,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
-def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Say why the broker is not taken out."""
     try:
         ctx.broker.cluster.unregister(ctx.principal, request.broker_id)
@@ -20,4 +20,4 @@ def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterB
     return UnregisterBrokerResponse(error_message=None)
 
 
-API = Api(ApiKey.UNREGISTER_BROKER, 0, 0, handle)
+API = Api(ApiKey.UNREGISTER_BROKER, 0, 0, handle, is_task=True, is_decided_by_controller=True)

@@ -38,6 +38,7 @@ class Route(NamedTuple):
     handle: Handler
     is_task: bool
     handle_single: HandleSingle | None
+    is_decided_by_controller: bool
 
 
 class ApiTable(Mapping[int, Api]):
@@ -79,7 +80,9 @@ class ApiTable(Mapping[int, Api]):
         api = self.find(key)
         if api is None or not api.serves(version):
             return None
-        route = self.routes[key, version] = Route(api.decoder(version), api.handle, api.is_task, api.handle_single)
+        route = self.routes[key, version] = Route(
+            api.decoder(version), api.handle, api.is_task, api.handle_single, api.is_decided_by_controller
+        )
         return route
 
     def _load(self, row: Row) -> Api:

@@ -30,6 +30,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.runtime.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
+    from ottla.gateways.kafka.forwarding import Forwarding
     from ottla.peers.authenticator import PeerAuthenticator
     from ottla.security.scram_server import ScramServer
 
@@ -57,6 +58,8 @@ class KafkaGateway:
         self.looked_up_max = LOOKED_UP_MAX
         self.authenticator: PeerAuthenticator | None = None
         """Who believes brokers; None on one that is alone."""
+        self.forwarding: Forwarding | None = None
+        """What sends requests on to the controller; None on one that is alone."""
         self.served_versions = _served(row for row in apis.rows.values() if not row.is_between_brokers)
         """What ApiVersions answers to clients, in the order of the keys."""
         self.served_versions_to_brokers = _served(apis.rows.values())
@@ -148,8 +151,14 @@ class KafkaConnection:
     async def _run(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
-        quotas = self.gateway.quotas
+        quotas, forwarding = self.gateway.quotas, self.gateway.forwarding
         try:
+            if (
+                forwarding is not None
+                and route.is_decided_by_controller
+                and await forwarding.send_on(self, route, header, frame, slot)
+            ):
+                return
             if quotas is not None:
                 await quotas.serve_task(self, route, header, frame, buffer, slot)
                 return

@@ -127,6 +127,10 @@ class RequestQuotas:
         else:
             ctx.charge_time()
 
+    def context(self, *request: Any) -> ChargedContext:
+        """A context whose changes of the metadata are counted, and whose time is not: somebody else measures it."""
+        return ChargedContext(self, None, *request)
+
     async def serve_task(
         self,
         connection: KafkaConnection,

@@ -83,6 +83,16 @@ class Controller:
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
 
     @property
+    def is_active(self) -> bool:
+        """Whether this broker decides."""
+        return self._epoch != NO_EPOCH
+
+    @property
+    def epoch(self) -> int:
+        """The epoch it was elected with, -1 while it does not decide."""
+        return self._epoch
+
+    @property
     def image(self) -> MetadataImage:
         """The newest image whose topics have their partitions on this broker."""
         return self._loader.image

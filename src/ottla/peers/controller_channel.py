@@ -1,0 +1,227 @@
+"""What this broker asks of the controller, wherever that is.
+
+    here          the controller of this broker is asked, without a message
+    elsewhere     the broker that the image names is asked, over its channel
+    nowhere yet   wait for the next image, or a moment, until the time is up
+
+What a client asked for travels in an Envelope, as it stands, with the client's principal and address (KIP-590). The
+answer comes back with the offset that the controller's metadata had reached, eight bytes before the response, and is
+given to the client when this broker's metadata has reached it too: who creates a topic can use it at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from ottla.client.errors import ClientError
+from ottla.client.retry import Deadline
+from ottla.metadata.controller.controller import Controller
+from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
+from ottla.metadata.publisher import MetadataPublisher
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.principal import Principal, broker_principal
+from ottla.peers.broker_channels import FORWARD, GENERAL, BrokerChannels, Lane
+from ottla.protocol.frame import decode_response, encode_request
+from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.default_principal import DefaultPrincipalData
+from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.runtime.clock import Clock
+from ottla.runtime.timer import Timer
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=ApiMessage)
+T = TypeVar("T")
+
+RETRY_MS: Final = 50
+"""How long to wait before the controller is looked for again, when no image says that it moved."""
+ATTEMPT_MS_MAX: Final = 10_000
+"""How long one broker is asked, before another may be the controller."""
+OWN_REQUEST_MS: Final = 10_000
+"""How long this broker tries to have something decided in its own name."""
+CATCH_UP_MS_MAX: Final = 1_000
+"""How long an answer waits for this broker's metadata: without the store, for a while, it would wait forever."""
+OFFSET_BYTES: Final = 8
+OWN: Final = 1
+"""The source of a setting that a topic sets itself (`DYNAMIC_TOPIC_CONFIG`)."""
+
+_LENGTH_BYTES: Final = 4
+_PRINCIPAL_VERSION: Final = b"\x00\x00"
+
+
+class ControllerChannel:
+    """Belongs to the event loop; its methods may be called concurrently."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        publisher: MetadataPublisher,
+        channels: BrokerChannels,
+        *,
+        clock: Clock,
+        timer: Timer,
+    ) -> None:
+        self._controller = controller
+        self._publisher = publisher
+        self._channels = channels
+        self._clock = clock
+        self._timer = timer
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._controller.is_active
+
+    def deadline(self, timeout_ms: int) -> Deadline:
+        """A point in time from now."""
+        return Deadline(self._clock, timeout_ms)
+
+    async def request(self, message: ApiMessage, response: type[R], *, timeout_ms: int, lane: Lane = GENERAL) -> R:
+        """Ask the broker that is the controller now, once. Raises ApiError NOT_CONTROLLER when none is elsewhere, and
+        ClientError.
+        """
+        controller_id = self._publisher.image.controller_id
+        if controller_id in (-1, self._channels.broker_id):
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
+        return await self._channels.request(controller_id, message, response, timeout_ms=timeout_ms, lane=lane)
+
+    async def forward(
+        self, frame: bytes | memoryview, principal: Principal, client_address: bytes, deadline: Deadline
+    ) -> memoryview | None:
+        """Send on a request, header and message, and return the response to it, in the same form.
+
+        None when this broker is, or has become, the controller. Raises ApiError: NOT_CONTROLLER when the time is up
+        and nobody decided, or the error with which the controller refused the envelope.
+        """
+        envelope = EnvelopeRequest(
+            request_data=bytes(frame), request_principal=encode_principal(principal), client_host_address=client_address
+        )
+
+        async def ask(timeout_ms: int) -> memoryview | None:
+            answer = await self.request(envelope, EnvelopeResponse, timeout_ms=timeout_ms, lane=FORWARD)
+            _require_decided(answer.error_code, "the controller refused the envelope")
+            data = memoryview(answer.response_data or b"")
+            await self._reached(int.from_bytes(data[:OFFSET_BYTES], "big"))
+            return data[OFFSET_BYTES:]
+
+        return await self._decided(ask, deadline)
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, Outcome[CreatedTopic]]:
+        """Create topics in this broker's name; who asked for them has been found to be allowed to.
+
+        Raises ApiError as `Controller.create_topics`.
+        """
+        if self.is_here:
+            return await self._controller.create_topics(topics, validate_only=validate_only)
+        request = CreateTopicsRequest(tuple(map(_creatable, topics)), OWN_REQUEST_MS, validate_only)
+        frame = encode_request(0, None, request, CreateTopicsRequest.MAX_VERSION)[_LENGTH_BYTES:]
+        answered = await self.forward(
+            frame, broker_principal(self._channels.broker_id), b"", self.deadline(OWN_REQUEST_MS)
+        )
+        if answered is None:
+            return await self._controller.create_topics(topics, validate_only=validate_only)
+        _, response = decode_response(CreateTopicsRequest.API_KEY, CreateTopicsRequest.MAX_VERSION, answered)
+        assert isinstance(response, CreateTopicsResponse)
+        return {
+            each.name: ApiError(ErrorCode(each.error_code), each.error_message or "")
+            if each.error_code
+            else CreatedTopic(
+                each.name,
+                each.topic_id,
+                each.num_partitions,
+                each.replication_factor,
+                {config.name: config.value or "" for config in each.configs or () if config.config_source == OWN},
+            )
+            for each in response.topics
+        }
+
+    async def allocate_producer_ids(self) -> range:
+        """A block of producer ids. Raises ApiError as `Controller.allocate_producer_ids`."""
+
+        async def ask(timeout_ms: int) -> range:
+            own = self._publisher.image.brokers.get(self._channels.broker_id)
+            request = AllocateProducerIdsRequest(self._channels.broker_id, own.broker_epoch if own is not None else -1)
+            answer = await self.request(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
+            _require_decided(answer.error_code, "the controller gives out no producer ids")
+            return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
+
+        block = await self._decided(ask, self.deadline(OWN_REQUEST_MS))
+        return await self._controller.allocate_producer_ids() if block is None else block
+
+    async def _decided(self, ask: Callable[[int], Awaitable[T]], deadline: Deadline) -> T | None:
+        """What the controller answers to `ask`, which is asked again while nobody decides; None when it is here.
+
+        Raises ApiError NOT_CONTROLLER when the time is up, and what else `ask` raises.
+        """
+        while not self.is_here:
+            image = self._publisher.image
+            try:
+                return await ask(max(min(deadline.left_ms, ATTEMPT_MS_MAX), 1))
+            except ClientError as error:
+                logger.debug("the controller did not answer: %s", error)
+            except ApiError as error:
+                if error.code not in _MAY_SUCCEED_LATER:
+                    raise
+            if deadline.passed:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, f"no controller answered within {deadline.timeout_ms} ms")
+            if self._publisher.image is image:
+                await self._within(self._publisher.reached(image.end_offset + 1), RETRY_MS)
+        return None
+
+    async def _reached(self, end_offset: int) -> None:
+        """Return when this broker's metadata has reached an offset, or will not have soon."""
+        if self._publisher.image.end_offset < end_offset:
+            await self._within(self._publisher.reached(end_offset), CATCH_UP_MS_MAX)
+
+    async def _within(self, event: asyncio.Future[None], timeout_ms: int) -> None:
+        def give_up() -> None:
+            if not event.done():
+                event.set_result(None)
+
+        task = self._timer.schedule(timeout_ms, give_up)
+        try:
+            await event
+        finally:
+            task.cancel()
+
+
+_MAY_SUCCEED_LATER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH})
+
+
+def _require_decided(code: int, what: str) -> None:
+    if code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(code), what)
+
+
+def encode_principal(principal: Principal) -> bytes:
+    """A principal as Kafka's default principal builder writes it: the version, then the data."""
+    return _PRINCIPAL_VERSION + DefaultPrincipalData(principal.type, principal.name).encode(0)
+
+
+def decode_principal(data: bytes | memoryview) -> Principal:
+    """The reverse. Raises InvalidInputError."""
+    decoded = DefaultPrincipalData.decode(0, data, len(_PRINCIPAL_VERSION))
+    return Principal(decoded.type, decoded.name)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple(CreatableReplicaAssignment(index, tuple(brokers)) for index, brokers in topic.assignments),
+        tuple(CreatableTopicConfig(name, value) for name, value in topic.configs.items()),
+    )
