@@ -6,6 +6,7 @@ append --> checked, opened in a thread if the topic asks for that --> log --> wr
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from ottla.records.control import ControlRecordType, EndTransactionMarker
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
 from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
+from ottla.replication.held_appends import HeldAppend
 from ottla.replication.transaction_verification import NO_VERIFICATIONS, Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
@@ -126,6 +128,13 @@ class Leader:
     ) -> None:
         """Append what has its turn: at `now_ms`, or now."""
         partition = self._partition
+        if partition.held is not None and (origin is not _CLIENT or not partition.held.is_full):
+            again = partial(
+                self._append_checked,
+                *(records, batches, acks, on_ack, on_buffer_free, origin, guard, transaction_version, now_ms),
+            )
+            partition.held.add(HeldAppend(again, on_ack, on_buffer_free))
+            return
         try:
             if not partition.is_leader:
                 raise ApiError(

@@ -29,6 +29,7 @@ from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.acknowledgement import OnAck
 from ottla.replication.batch_opener import BatchOpener, WritableBuffer
 from ottla.replication.follower import Follower
+from ottla.replication.held_appends import HeldAppends
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Leader
 from ottla.replication.transaction_verification import (
     NO_VERIFICATIONS,
@@ -70,6 +71,7 @@ class Partition:
         "_subscribers",
         "_tasks",
         "flush_before_ack",
+        "held",
         "high_watermark",
         "index",
         "is_leader",
@@ -125,6 +127,8 @@ class Partition:
         that moved back, who leads and since when. Who has read at a version and finds it again need not read again."""
         self.verifications = NO_VERIFICATIONS
         """Of transactions that are about to begin."""
+        self.held: HeldAppends | None = None
+        """What waits while the files of the log change places."""
         self.waits_for_local_end: dict[asyncio.Future[None], int] = {}
         self._clock = clock
         self._tasks = tasks
@@ -165,7 +169,10 @@ class Partition:
         self.changed()
 
     def _leave(self, role: Leader | Follower) -> None:
-        role.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}")
+        error, message = ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}"
+        role.fail(error, message)
+        if self.held is not None:
+            self.held.fail(error, message)
         self.complete_local_end(_WHEREVER)
 
     @property
@@ -213,6 +220,19 @@ class Partition:
         Refused with INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, or as appends are.
         """
         self.role.append_marker(marker, on_ack)
+
+    def hold_appends(self) -> Callable[[], None]:
+        """Have what is appended from now on wait until the function that is returned is called, once.
+
+        One who holds them at a time.
+        """
+        held = self.held = HeldAppends()
+
+        def release() -> None:
+            self.held = None
+            held.release()
+
+        return release
 
     def check_marker(self, marker: TransactionMarker) -> ErrorCode:
         """What would become of a marker that is appended now by its epochs: NONE, INVALID_PRODUCER_EPOCH or
@@ -299,6 +319,8 @@ class Partition:
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""
         self.role.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        if self.held is not None:
+            self.held.fail(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self.complete_local_end(_WHEREVER)
 
     def stop(self) -> None:
