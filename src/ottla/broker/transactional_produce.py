@@ -90,7 +90,7 @@ class TransactionalProduceService:
         on_buffer_free: Callable[[], None],
     ) -> None:
         producer = producer_of(records)
-        if producer is None:
+        if producer is None or producer.base_sequence < 0:  # what is refused anyhow begins no transaction
             partition.append(records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
             return
 
