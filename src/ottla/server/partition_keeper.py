@@ -11,6 +11,7 @@ Dropped is what was deleted, and what was moved to other brokers.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -39,6 +40,9 @@ from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 from ottla.storage.partition_metadata import UNKNOWN_TOPIC_ID
 from ottla.transactions.coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from ottla.replication.partition_roles import PartitionRoles
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +83,8 @@ class PartitionKeeper:
         self._opener = opener
         self._places = places
         self._throttled = LogThrottle(logger, clock)
+        self.roles: PartitionRoles | None = None
+        """Has partitions lead and follow in a cluster; None for a broker alone, which leads all of them."""
         self._image = MetadataImage("")
         self._strays: set[TopicPartition] = set()
         """What was left alone because the metadata may not be the one it belongs to."""
@@ -286,7 +292,7 @@ class PartitionKeeper:
             if name in self._replicas.offline:
                 continue
             try:
-                self._give_role(self._replicas.get(*name), partition)
+                await self._give_role(self._replicas.get(*name), partition)
             except Exception:
                 logger.exception("%s could not take the role the metadata gives it", name)
 
@@ -308,6 +314,9 @@ class PartitionKeeper:
 
     def _add(self, topic: TopicImage, topic_partition: TopicPartition, image: PartitionImage, log: Log) -> Partition:
         is_alone = len(image.replicas) == 1
+        high_watermark = None if is_alone else self._logs.high_watermark(topic_partition)
+        if is_alone and self.roles is not None:
+            high_watermark = log.log_end_offset  # all of it; who leads is said with its role
         partition = Partition(
             topic_partition,
             topic.topic_id,
@@ -317,20 +326,23 @@ class PartitionKeeper:
             tasks=self._tasks,
             opener=self._opener,
             flush_before_ack=self._flush_before_ack,
-            high_watermark=None if is_alone else self._logs.high_watermark(topic_partition),
+            high_watermark=high_watermark,
         )
         partition.subscribe(self.on_change)
         self._replicas.add(partition)
         return partition
 
-    def _give_role(self, partition: Partition, image: PartitionImage) -> None:
+    async def _give_role(self, partition: Partition, image: PartitionImage) -> None:
         """Have a partition lead or follow as the image says, and its coordinator come or go with its leadership."""
         coordinator = self._coordinators.get(partition.topic_partition.topic)
         leads = image.leader == self._node_id
         is_new = leads and self._coordinated.get(partition.topic_partition) != image.leader_epoch
         if coordinator is not None and (is_new or not leads):
             self._resign(coordinator, partition)
-        self._apply(partition, image)
+        if self.roles is None:
+            self._apply(partition, image)
+        else:
+            await self.roles.apply(partition, image)
         if coordinator is not None and is_new:
             self._coordinated[partition.topic_partition] = image.leader_epoch
             coordinator.elected(partition)
@@ -369,6 +381,11 @@ class PartitionKeeper:
                 partition = self._replicas.find(*name)
                 if partition is not None:
                     self._resign(coordinator, partition)
+        if self.roles is not None:
+            for name in names:
+                partition = self._replicas.find(*name)
+                if partition is not None:
+                    await self.roles.leave(partition)
         self._replicas.remove(names)
         await self._logs.delete_logs(logs)
 

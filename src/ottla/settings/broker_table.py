@@ -8,6 +8,7 @@ import sys
 from typing import Final
 
 from ottla.settings.broker_group_table import GROUP_PROTOCOL_SETTINGS
+from ottla.settings.broker_replication_table import REPLICATION_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
@@ -677,6 +678,7 @@ BROKER_SETTINGS: Final[SettingTable] = setting_table(
         *GROUP_PROTOCOL_SETTINGS,
         *_QUOTAS,
         *_TRANSACTIONS,
+        *REPLICATION_SETTINGS,
         *_topic_defaults(),
     )
 )

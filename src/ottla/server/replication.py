@@ -1,0 +1,81 @@
+"""What has the partitions of a broker lead and follow: it is made only for brokers that share a store."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla.peers.broker_channels import BrokerChannels, fetch_lane
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
+from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.gathered_proposals import Ask, GatheredProposals
+from ottla.replication.isr_manager import IsrManager
+from ottla.replication.partition_roles import PartitionRoles
+from ottla.replication.replica_fetcher import ReplicaFetchLimits, Truncation
+from ottla.replication.replica_fetchers import ReplicaFetchers
+from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.purgatory import Purgatory
+from ottla.server.doors import Doors
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_manager import LogManager
+
+logger: Final = logging.getLogger(__name__)
+
+
+class Replication:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        doors: Doors,
+        logs: LogManager,
+        fetch_purgatory: Purgatory,
+        opener: BatchOpener,
+        channels: BrokerChannels,
+        alter_partition: Ask,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`alter_partition` asks the controller in the name of this broker, whose present epoch `broker_epoch` is."""
+        self._channels = channels
+        self._isr_manager = IsrManager(
+            settings.node_id,
+            GatheredProposals(alter_partition, doors.loop.call_soon, doors.tasks),
+            clock=doors.clock,
+            timer=doors.timer,
+            opener=opener,
+            fetch_purgatory=fetch_purgatory,
+            lag_max_ms=settings.integer("replica.lag.time.max.ms"),
+        )
+        self._fetchers = ReplicaFetchers(
+            self._fetch_from,
+            lambda: ReplicaState(settings.node_id, broker_epoch()),
+            Truncation(logs.truncate_log, logs.restart_log),
+            count=settings.integer("num.replica.fetchers"),
+            limits=ReplicaFetchLimits(
+                max_wait_ms=settings.integer("replica.fetch.wait.max.ms"),
+                min_bytes=settings.integer("replica.fetch.min.bytes"),
+                partition_max_bytes=settings.integer("replica.fetch.max.bytes"),
+                response_max_bytes=settings.integer("replica.fetch.response.max.bytes"),
+                backoff_ms=settings.integer("replica.fetch.backoff.ms"),
+                timeout_ms=settings.integer("replica.socket.timeout.ms"),
+            ),
+            timer=doors.timer,
+            tasks=doors.tasks,
+            throttled=LogThrottle(logger, doors.clock),
+        )
+        self.roles = PartitionRoles(self._isr_manager, self._fetchers)
+        """Gives partitions their roles; it hears of each image before whoever asks it to."""
+
+    def start(self) -> None:
+        """Look for replicas that lag from now on."""
+        self._isr_manager.start()
+
+    async def close(self) -> None:
+        """Follow nobody and ask for nothing any more; the logs may be closed next."""
+        self._isr_manager.close()
+        await self._fetchers.close()
+
+    async def _fetch_from(self, leader_id: int, number: int, request: FetchRequest, timeout_ms: int) -> FetchResponse:
+        return await self._channels.request(
+            leader_id, request, FetchResponse, timeout_ms=timeout_ms, lane=fetch_lane(number)
+        )
