@@ -27,6 +27,7 @@ class BrokerProcess:
     ready_line: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     log_dir: Path | None = None
+    metadata: str | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -44,6 +45,7 @@ class BrokerProcess:
         """Begin to start."""
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
         command += ["--kafka", f"127.0.0.1:{self.port}"]
+        command += [] if self.metadata is None else ["--metadata", self.metadata]
         for key, value in {**RETENTION_LATER, **self.settings}.items():
             command += ["--set", f"{key}={value}"]
         with self.log_path.open("a") as log:
@@ -75,10 +77,26 @@ class BrokerProcess:
         """As an operator: SIGTERM, and the exit code."""
         return self._end(signal.SIGTERM)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and neither killed nor stopped; it may be paused."""
+        return self.process is not None
+
+    def pause(self) -> None:
+        """It does nothing any more, and nobody is told."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """It goes on where it was, as if no time had passed."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     def _end(self, signal_number: int) -> int:
         if self.process is None:
             return 0
         self.process.send_signal(signal_number)
+        self.process.send_signal(signal.SIGCONT)
         code = self.process.wait(timeout=30)
         assert self.process.stdout is not None
         self.process.stdout.close()

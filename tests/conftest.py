@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from tests.broker_process import BrokerProcess
+from tests.cluster import Cluster
 
 # How long an example takes says what else the machine does. Examples are the same in each run, so that a test which
 # fails says something about the change; `make explore` looks for new ones.
@@ -39,3 +40,20 @@ def new_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     yield make
     for process in made:
         process.kill()
+
+
+@pytest.fixture
+def new_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    """Makes clusters of broker processes that a test may kill, pause and restart; all are killed at the end."""
+    made: list[Cluster] = []
+
+    def make(count: int = 3, metadata: str | None = None, **settings: str) -> Cluster:
+        directory = tmp_path / f"cluster-{len(made)}"
+        directory.mkdir()
+        cluster = Cluster(directory, count, {key.replace("_", "."): value for key, value in settings.items()}, metadata)
+        made.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.kill()

@@ -26,7 +26,7 @@ from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import topic_id_text
-from ottla.metadata.registration import BrokerRegistration
+from ottla.metadata.registration import UNCLEAN, BrokerRegistration
 from ottla.metadata.store.interface import (
     FencedError,
     MetadataStore,
@@ -153,7 +153,9 @@ class BrokerLifecycle:
         )
         self._has_session = True
         # While its process lives, what a broker wrote is not lost with its session.
-        self._registration = replace(registration, previous_epoch=self._session.broker_epoch)
+        epoch = self._session.broker_epoch
+        clean_since = registration.clean_since if registration.clean_since != UNCLEAN else epoch
+        self._registration = replace(registration, previous_epoch=epoch, clean_since=clean_since)
         for callback in _each(self.on_registered):
             callback(self._session)
 

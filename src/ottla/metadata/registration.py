@@ -1,7 +1,7 @@
 """What a broker says of itself when it registers: JSON in its session, read by whoever is the controller.
 
     {"version":1,"host":"b1","port":9092,"rack":"r1","endpoints":{"PLAINTEXT":["b1",9092]},"incarnation":"5f0e...",
-     "directories":["8c2d..."],"previous_epoch":17,"flush":true}
+     "directories":["8c2d..."],"previous_epoch":17,"clean_since":9,"flush":true}
 
 Fields that a reader does not know are passed over, those that a writer did not know have their defaults: releases that
 follow each other stand side by side during a rolling upgrade.
@@ -35,7 +35,9 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     """The ids of its log directories, in the order of `log.dirs`."""
     previous_epoch: int = UNCLEAN
-    """The broker epoch it stopped with, when it stopped cleanly."""
+    """The newest broker epoch its directories were used with, when it stopped cleanly."""
+    clean_since: int = UNCLEAN
+    """The broker epoch since which it lost nothing: of its first session after the last unclean stop."""
     flush: bool = True
     """Whether it flushed to disk before it acknowledged."""
     version: int = VERSION

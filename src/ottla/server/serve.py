@@ -7,26 +7,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import ottla
-from ottla.metadata.store.embedded import EmbeddedStore
-from ottla.native import LogIo
-from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
 from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
-from ottla.runtime.disk import OsDisk
-from ottla.runtime.rng import SystemRng
-from ottla.runtime.tasks import Tasks, run_main
-from ottla.runtime.timer import Timer
-from ottla.server.doors import Doors
-from ottla.server.listeners import SocketListeners
+from ottla.runtime.tasks import run_main
+from ottla.server.local_broker import LocalBroker, cluster_line
 from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
-from ottla.server.server import FETCH_WATCHES_MAX, Server
+from ottla.server.server import FETCH_WATCHES_MAX
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import PLAINTEXT, Endpoint
-from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +25,25 @@ DEFAULT_DATA_DIR = Path("ottla-data")
 
 
 def serve(options: ServeOptions, *, on_ready: Callable[[str], None] = print) -> None:
-    """Run a broker until SIGTERM or SIGINT, then stop it cleanly.
+    """Run a broker, or several, until SIGTERM or SIGINT, then stop cleanly.
 
-    `on_ready` gets the one line that says where it listens and where its data lies. Raises InvalidSettingError,
-    ListenError, StoreError and OSError when it cannot start; the message of each is one line that says what to do.
+    `on_ready` gets the one line that says where it listens and where its data lies; where there are several, one for
+    each and one for all. Raises InvalidSettingError, ListenError, StoreError and OSError when it cannot start; the
+    message of each is one line that says what to do.
     """
-    settings = BrokerSettings(_settings_of(options))
-    shares = OpenFileShares.of(raise_open_files_limit())
-    run_main(_run(settings, shares, [Path(path).absolute() for path in settings.data_directories], on_ready))
+    given, metadata = _settings_of(options), options.metadata
+    if options.processes > 1:
+        from ottla.server.processes import run_processes
+
+        run_main(run_processes(given, metadata, options.processes, on_ready))
+        return
+    shares = OpenFileShares.of(raise_open_files_limit() // options.brokers)
+    of_each: Sequence[Mapping[str, str]] = [given]
+    if options.brokers > 1:
+        from ottla.server.local_cluster import broker_settings, shared_location
+
+        of_each, metadata = broker_settings(given, options.brokers), shared_location(given, metadata)
+    run_main(_run(of_each, metadata, shares, on_ready))
 
 
 def check(options: ServeOptions) -> list[str]:
@@ -77,54 +79,34 @@ def _settings_of(options: ServeOptions) -> dict[str, str]:
 
 
 async def _run(
-    settings: BrokerSettings, shares: OpenFileShares, data_dirs: Sequence[Path], on_ready: Callable[[str], None]
+    given: Sequence[Mapping[str, str]],
+    metadata: str | None,
+    shares: OpenFileShares,
+    on_ready: Callable[[str], None],
 ) -> None:
-    data_dir = data_dirs[0]
+    """Run a broker for each of the settings, from the first to the last, until a signal says stop."""
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
-    for warning in settings.warnings:
-        logger.warning("%s", warning)
-    tasks = Tasks("ottla")
-    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
-    logs = LogManager(
-        data_dirs,
-        disk=OsDisk(),
-        clock=clock,
-        timer=doors.timer,
-        tasks=tasks,
-        log_io=lambda: LogIo(open_files_max=max(1, shares.written // len(data_dirs))),
-        open_files_max=shares.kept,
-        read_files_max=shares.read,
-    )
+    brokers: list[LocalBroker] = []
     try:
-        report = await tasks.in_thread(logs.load)
-        for line in report.lines():
-            logger.warning("%s", line)
-        listeners = SocketListeners(settings, doors, logs.cork, shares.connections)
-        server = Server(settings, logs, doors, EmbeddedStore(data_dir), listeners)
-    except BaseException:
-        await tasks.close()
-        raise
-    try:
-        await server.start()
-        garbage.settle()
-        took_ms = clock.monotonic_ms() - begun_ms
-        on_ready(_ready_line(server.addresses, data_dir, took_ms))
+        for settings in given:
+            brokers.append(await LocalBroker.start(settings, shares, clock, metadata=metadata))
+            if len(given) == 1:
+                garbage.settle()
+            on_ready(brokers[-1].ready_line)
+        if len(given) > 1:
+            garbage.settle()
+            on_ready(cluster_line([broker.server.address for broker in brokers], clock.monotonic_ms() - begun_ms))
         sys.stdout.flush()
-        server.read_apis_later()
+        brokers[0].server.read_apis_later()
         await stop.wait()
         logger.info("stopping")
     finally:
-        await server.stop()
-
-
-def _ready_line(addresses: Mapping[str, Address], data_dir: Path, took_ms: int) -> str:
-    if len(addresses) == 1:
-        listening = " ".join(map(str, addresses.values()))
-    else:
-        listening = " and ".join(f"{address} ({name})" for name, address in addresses.items())
-    return f"ottla {ottla.__version__} is ready: kafka {listening}, data {data_dir}, in {took_ms} ms"
+        results = await asyncio.gather(*(broker.stop() for broker in brokers), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result

@@ -47,7 +47,6 @@ from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.features import TRANSACTION_VERSION
 from ottla.metadata.loader import MetadataLoader
-from ottla.metadata.registration import BrokerRegistration
 from ottla.metadata.store.interface import MetadataStore
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
@@ -70,6 +69,7 @@ from ottla.server.listener_set import ListenerSet
 from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
+from ottla.server.registration import registration_of
 from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.directory_logs import DirectoryLogs
@@ -105,12 +105,15 @@ class Server:
         listeners: Listeners,
         *,
         is_shared: bool = False,
+        host_name: str | None = None,
     ) -> None:
         """`logs` have been loaded; `store` is not open yet. `ottla serve` makes the real ones, a simulation others.
 
-        `is_shared` says that there may be other brokers on the store.
+        `is_shared` says that there may be other brokers on the store; `host_name` is what brokers of other hosts call
+        this one, None when there are none.
         """
         self._settings = settings
+        self._host_name = host_name
         self._logs = logs
         self._doors = doors
         self._membership: ClusterMembership | None = None
@@ -272,15 +275,12 @@ class Server:
         for directory, watch in self._disk_watches.items():
             directory.on_failure = partial(self._on_directory_failure, directory)
             watch.start()
-        advertised = self._settings.listeners.advertised.get(next(iter(self.addresses)))
-        host, port = (advertised.host, advertised.port) if advertised else (None, self.address.port)
         cluster_id = await self._lifecycle.open()
         is_known = await self._logs.identify(cluster_id, self._settings.node_id)
         if self._membership is not None:
             await self._membership.identify(cluster_id, self._gateway)
-        registration = BrokerRegistration(
-            host=host, port=port, rack=self._settings.text("broker.rack"), incarnation=str(self._doors.rng.uuid())
-        )
+        registration = registration_of(self._settings, self.addresses, self._logs, self._doors.rng, self._host_name)
+        self._lifecycle.on_registered.append(lambda session: self._logs.used_by(session.broker_epoch))
         image = await self._lifecycle.start(self._settings.node_id, registration)
         await self._dynamic_config.apply(image)
         self._client_quotas.apply(image)

@@ -5,9 +5,12 @@ identified belongs to this cluster and node, from the first start on
 closed     checkpoints written, then the marker, last
 """
 
+import json
 import logging
 from typing import Final
 from uuid import UUID
+
+from msgspec import Struct
 
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
@@ -27,7 +30,25 @@ from ottla.storage.offset_checkpoint import MalformedCheckpointError, OffsetChec
 
 logger: Final = logging.getLogger(__name__)
 
-_CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
+NO_BROKER_EPOCH: Final = -1
+
+
+class DirectoryUse(Struct, frozen=True):
+    """By which sessions of its broker a directory was used: what tells whether something may be missing in it.
+
+    `broker_epoch` is that of the newest session, so that an old copy is known for one; `clean_since` that
+    of the first since the last unclean end, from where on nothing was lost. Both are -1 after an unclean end.
+    """
+
+    clean_since: int
+    broker_epoch: int
+
+    def by(self, broker_epoch: int) -> "DirectoryUse":
+        """After a session began."""
+        return DirectoryUse(broker_epoch if self.clean_since < 0 else self.clean_since, broker_epoch)
+
+
+UNCLEAN_USE: Final = DirectoryUse(NO_BROKER_EPOCH, NO_BROKER_EPOCH)
 
 
 class DirectoryError(OSError):
@@ -47,6 +68,7 @@ class LogDirectory:
         "path",
         "recovery_points",
         "replication_offsets",
+        "use",
         "was_clean",
         "was_failing",
     )
@@ -58,6 +80,8 @@ class LogDirectory:
         self.log_starts = OffsetCheckpointFile(disk, f"{path}/{LOG_START_CHECKPOINT}")
         self.was_clean = False
         self.was_failing = False
+        self.use = UNCLEAN_USE
+        """As the marker of a clean end had it, then as `used_by` made it."""
         self._disk = disk
         self._rng = rng
         self._lock = -1
@@ -94,6 +118,7 @@ class LogDirectory:
         marker = f"{self.path}/{CLEAN_SHUTDOWN_MARKER}"
         self.was_clean = self._disk.exists(marker)
         if self.was_clean:
+            self.use = _parse_clean_shutdown(self._disk.read_bytes(marker))
             self._disk.remove(marker)
             self._disk.sync_dir(self.path)
         self.was_failing = self._disk.exists(f"{self.path}/{FAILED_DISK_MARKER}")
@@ -139,10 +164,26 @@ class LogDirectory:
     def close(self, *, clean: bool) -> None:
         """Give the directory up; `clean` if everything in it is complete and on disk."""
         if clean:
-            self._disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", _CLEAN_SHUTDOWN)
+            self._disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_MARKER}", _format_clean_shutdown(self.use))
         if self._lock >= 0:
             self._disk.close(self._lock)
             self._lock = -1
+
+
+def _format_clean_shutdown(use: DirectoryUse) -> bytes:
+    """What the marker says: Kafka's fields (KIP-966), and since when the directory is whole."""
+    fields = {"version": 0, "brokerEpoch": use.broker_epoch, "cleanSince": use.clean_since}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _parse_clean_shutdown(marker: bytes) -> DirectoryUse:
+    """One that Kafka wrote is whole since its newest session; one that says nothing, or not in JSON, since none."""
+    try:
+        fields = json.loads(marker)
+        broker_epoch = int(fields["brokerEpoch"])
+        return DirectoryUse(int(fields.get("cleanSince", broker_epoch)), broker_epoch)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return UNCLEAN_USE
 
 
 def read_or_forget(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int] | None:

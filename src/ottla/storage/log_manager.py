@@ -29,7 +29,7 @@ from ottla.storage.index_cache import IndexCache
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_directory import DirectoryError
+from ottla.storage.log_directory import UNCLEAN_USE, DirectoryError, DirectoryUse
 from ottla.storage.log_io import LogIo
 from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_resources import LogResources
@@ -212,6 +212,21 @@ class LogManager:
         return tuple(
             directory_id for directory in self.directories if (directory_id := directory.directory_id) is not None
         )
+
+    @property
+    def use(self) -> DirectoryUse:
+        """By which sessions the directories were used, all together: the oldest copy counts, and the latest loss."""
+        uses = [each.directory.use for each in self.directories if each.is_loaded]
+        if any(use.clean_since < 0 for use in uses):
+            return UNCLEAN_USE
+        return DirectoryUse(
+            max((use.clean_since for use in uses), default=-1), min((use.broker_epoch for use in uses), default=-1)
+        )
+
+    def used_by(self, broker_epoch: int) -> None:
+        """A session of this broker began: what a clean end writes down."""
+        for each in self.directories:
+            each.directory.use = each.directory.use.by(broker_epoch)
 
     async def create_log(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """Make the log of a partition, or return the one there is when it has the same topic id.

@@ -1,10 +1,13 @@
 """The flags of `ottla serve` become the options of the server."""
 
+import io
+
 import pytest
 
 import ottla.server
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.main import run
+from ottla.metadata.store.interface import StoreError
 
 
 @pytest.fixture
@@ -58,3 +61,30 @@ def test_a_file_that_is_not_properties_is_a_usage_error(served, tmp_path, capsys
     config.write_text("key=\\uZZZZ\n")
     assert run(["serve", "--config", str(config)]) == ExitCode.USAGE
     assert "line 1" in capsys.readouterr().err
+
+
+def test_a_cluster_is_asked_for(served):
+    assert run(["serve", "--metadata", "embedded:/x", "--brokers", "3"]) == ExitCode.OK
+    assert run(["serve", "--processes", "2"]) == ExitCode.OK
+    assert [(each.metadata, each.brokers, each.processes) for each in served] == [("embedded:/x", 3, 1), (None, 1, 2)]
+
+
+def test_brokers_run_in_one_process_or_in_several(served, capsys):
+    assert run(["serve", "--brokers", "3", "--processes", "3"]) == ExitCode.USAGE
+    assert "not both" in capsys.readouterr().err
+    assert served == []
+
+
+def test_settings_may_come_from_stdin(served, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"num.partitions=4\n")))
+    assert run(["serve", "--config", "-"]) == ExitCode.OK
+    assert dict(served[0].settings) == {"num.partitions": "4"}
+
+
+def test_a_store_that_fails_is_said_in_one_line(monkeypatch, capsys):
+    def fail(options, *, on_ready):
+        raise StoreError("no ZooKeeper answers at a:2181")
+
+    monkeypatch.setattr(ottla.server, "serve", fail)
+    assert run(["serve"]) == ExitCode.FAILED
+    assert capsys.readouterr().err == "ottla: no ZooKeeper answers at a:2181\n"

@@ -60,7 +60,11 @@ async def test_the_files_of_a_log_are_the_ones_kafka_has(tmp_path: Path):
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 6\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 6\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n0\n"
-    assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": -1}
+    assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {
+        "version": 0,
+        "brokerEpoch": -1,
+        "cleanSince": -1,
+    }
     properties = dict(line.split("=") for line in (tmp_path / "meta.properties").read_text().splitlines())
     assert re.fullmatch(r"[\w-]{22}", properties.pop("directory.id"))
     assert properties == {"version": "1", "cluster.id": "4L6g3nShT-eMCtK--X86sw", "node.id": "1"}
@@ -396,3 +400,26 @@ async def test_the_time_of_loading_is_told(tmp_path: Path):
     async with opened(tmp_path) as directory:
         assert (directory.report.log_count, directory.report.took_ms) == (0, 0)
         assert directory.clock.now_ms() == NOW_MS
+
+
+async def test_the_marker_of_a_clean_end_says_by_which_sessions_a_directory_was_used_and_a_crash_leaves_none(
+    tmp_path: Path,
+):
+    async def use(*sessions: int, clean: bool = True) -> tuple[int, int]:
+        async with opened(tmp_path, clean=clean) as directory:
+            found = directory.manager.use
+            for broker_epoch in sessions:
+                directory.manager.used_by(broker_epoch)
+            return found.clean_since, found.broker_epoch
+
+    assert await use(7, 8) == (-1, -1)
+    assert await use() == (7, 8)
+    assert await use(9) == (7, 8)
+    assert await use(10, clean=False) == (7, 9)
+    assert await use(11) == (-1, -1)
+    assert await use() == (11, 11)
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":5}')
+    assert await use() == (5, 5)
+    for strange in ("", "[]", '{"brokerEpoch":null}'):
+        (tmp_path / ".kafka_cleanshutdown").write_text(strange)
+        assert await use() == (-1, -1)

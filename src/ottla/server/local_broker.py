@@ -1,0 +1,148 @@
+"""A broker over a data directory and sockets of this host: what `ottla serve` runs one of, or several."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ottla
+from ottla.metadata.store.interface import BrokerIdTakenError
+from ottla.metadata.store.location import EMBEDDED, is_shared, open_store
+from ottla.native import LogIo
+from ottla.network.address import Address
+from ottla.runtime.clock import Clock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import SystemRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.server.doors import Doors
+from ottla.server.listeners import SocketListeners
+from ottla.server.node_id import free_node_id, kept_node_id
+from ottla.server.open_files import OpenFileShares
+from ottla.server.registration import name_of_host
+from ottla.server.server import Server
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+class LocalBroker:
+    """A broker that runs. Belongs to the event loop."""
+
+    def __init__(self, server: Server, data_dir: Path, node_id: int, took_ms: int) -> None:
+        self.server = server
+        self.node_id = node_id
+        self._data_dir = data_dir
+        self._took_ms = took_ms
+
+    @property
+    def ready_line(self) -> str:
+        """Where it listens and where its data lies, for the person who started it."""
+        listening = listening_at(self.server.addresses)
+        return f"ottla {ottla.__version__} is ready: kafka {listening}, data {self._data_dir}, in {self._took_ms} ms"
+
+    @classmethod
+    async def start(
+        cls, given: Mapping[str, str], shares: OpenFileShares, clock: Clock, *, metadata: str | None = None
+    ) -> "LocalBroker":
+        """Start a broker with the settings that were given; `metadata` is where the store is, None for its directory.
+
+        Whatever was opened is closed again when it cannot start. Raises InvalidSettingError, ListenError, StoreError
+        and OSError, each with one line for the person who started it.
+        """
+        begun_ms = clock.monotonic_ms()
+        location = metadata or EMBEDDED
+        while True:
+            settings = BrokerSettings(given)
+            data_dirs = _data_dirs(settings)
+            data_dir = data_dirs[0]
+            is_free = False
+            if not settings.is_set("node.id"):
+                node_id = kept_node_id(data_dir, OsDisk())
+                is_free = node_id is None and is_shared(location)
+                if is_free:
+                    node_id = await _free_node_id(location, data_dir)
+                if node_id is not None:
+                    settings = BrokerSettings({**given, "node.id": str(node_id)})
+            try:
+                server = await _start(settings, data_dirs, location, shares, clock)
+            except BrokerIdTakenError:
+                if not is_free:
+                    raise
+                logger.info("another broker was faster to take node.id=%d; another one is chosen", settings.node_id)
+                continue
+            return cls(server, data_dir, settings.node_id, clock.monotonic_ms() - begun_ms)
+
+    async def stop(self) -> None:
+        """Stop it cleanly."""
+        await self.server.stop()
+
+
+def _data_dirs(settings: BrokerSettings) -> list[Path]:
+    return [Path(path).absolute() for path in settings.data_directories]
+
+
+async def _start(
+    settings: BrokerSettings, data_dirs: Sequence[Path], location: str, shares: OpenFileShares, clock: Clock
+) -> Server:
+    for warning in settings.warnings:
+        logger.warning("%s", warning)
+    loop = asyncio.get_running_loop()
+    tasks = Tasks("ottla")
+    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
+    logs = LogManager(
+        data_dirs,
+        disk=OsDisk(),
+        clock=clock,
+        timer=doors.timer,
+        tasks=tasks,
+        log_io=lambda: LogIo(open_files_max=max(1, shares.written // len(data_dirs))),
+        open_files_max=shares.kept,
+        read_files_max=shares.read,
+    )
+    try:
+        store = open_store(location, data_dirs[0])
+        report = await tasks.in_thread(logs.load)
+        for line in report.lines():
+            logger.warning("%s", line)
+        listeners = SocketListeners(settings, doors, logs.cork, shares.connections)
+        server = Server(
+            settings,
+            logs,
+            doors,
+            store,
+            listeners,
+            is_shared=is_shared(location),
+            host_name=name_of_host(location),
+        )
+    except BaseException:
+        await tasks.close()
+        raise
+    try:
+        await server.start()
+    except BaseException:
+        await server.stop()
+        raise
+    return server
+
+
+async def _free_node_id(location: str, data_dir: Path) -> int:
+    tasks = Tasks("ottla-node-id")
+    try:
+        return await free_node_id(open_store(location, data_dir), tasks, SystemRng())
+    finally:
+        await tasks.close()
+
+
+def listening_at(addresses: Mapping[str, Address]) -> str:
+    """Where a broker listens, the names of the listeners only where there are several."""
+    if len(addresses) == 1:
+        return " ".join(map(str, addresses.values()))
+    return " and ".join(f"{address} ({name})" for name, address in addresses.items())
+
+
+def cluster_line(addresses: Sequence[Address], took_ms: int) -> str:
+    """Where all brokers of a host listen, as clients are told of them."""
+    where = ",".join(map(str, addresses))
+    return f"a cluster of {len(addresses)} brokers is ready: kafka {where}, in {took_ms} ms"

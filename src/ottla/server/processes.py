@@ -1,0 +1,144 @@
+"""Several broker processes of one host, started together and stopped together.
+
+parent --- starts, passes SIGTERM and SIGINT on ---> ottla serve (DIR)
+                                                     ottla serve (DIR/brokers/2) ...
+
+Each is what `ottla serve` runs, and outlives a parent that is killed. One that dies is said and left: whoever wants it
+again starts it as it was started, by its own command line, or stops them all and starts all. The parent ends when all
+have ended.
+"""
+
+import asyncio
+import logging
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+
+from ottla.model.errors import InvalidInputError
+from ottla.network.address import Address
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.tasks import Tasks
+from ottla.server.local_broker import cluster_line
+from ottla.server.local_cluster import broker_settings, shared_location
+from ottla.settings.broker_settings import BrokerSettings
+
+logger = logging.getLogger(__name__)
+
+_SPECIAL = re.compile(r"[^\w.\-/\U00000080-\U0010ffff]")
+_READY = re.compile(r"is ready: kafka (\S+):(\d+)")
+
+
+class ProcessesEndedError(InvalidInputError):
+    """Not all broker processes ended as they should."""
+
+
+async def run_processes(
+    given: Mapping[str, str], metadata: str | None, count: int, on_ready: Callable[[str], None]
+) -> None:
+    """Start `count` broker processes, the first before the others, and wait for the end of all.
+
+    Raises InvalidSettingError before anything is started, ProcessesEndedError at the end when one failed.
+    """
+    clock = SystemClock()
+    begun_ms = clock.monotonic_ms()
+    location = shared_location(given, metadata)
+    of_each = broker_settings(given, count)
+    OsDisk().make_dir(BrokerSettings(given).data_directory)
+    tasks = Tasks("ottla-processes")
+    processes = _Processes(on_ready)
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, processes.stop)
+    try:
+        ends = []
+        addresses: list[Address] = []
+        for number, settings in enumerate(of_each, 1):
+            address = await processes.start(number, settings, location)
+            ends.append(tasks.spawn(processes.wait(number), f"broker process {number}"))
+            if address is None:
+                processes.stop()
+                break
+            addresses.append(address)
+        if len(addresses) == count:
+            on_ready(cluster_line(addresses, clock.monotonic_ms() - begun_ms))
+            sys.stdout.flush()
+        await asyncio.gather(*ends)
+    finally:
+        processes.stop()
+        await tasks.close()
+    if processes.failed:
+        raise ProcessesEndedError(f"{len(processes.failed)} of {count} brokers failed: {', '.join(processes.failed)}")
+
+
+class _Processes:
+    """Belongs to the event loop."""
+
+    def __init__(self, on_ready: Callable[[str], None]) -> None:
+        self._on_ready = on_ready
+        self._running: dict[int, Process] = {}
+        self._is_stopping = False
+        self.failed: list[str] = []
+        """What became of those that did not end cleanly."""
+
+    async def start(self, number: int, settings: Mapping[str, str], location: str) -> Address | None:
+        """Start a broker, and wait until it is ready; None when it ends first, or all are to stop."""
+        if self._is_stopping:
+            return None
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--metadata", location, "--config", "-"]
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        self._running[number] = process
+        self._pass_on(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(_properties(settings))
+            await process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            logger.debug("broker %d ended before it read its settings", number)
+        process.stdin.close()
+        line = (await process.stdout.readline()).decode(errors="replace").rstrip("\n")
+        ready = _READY.search(line)
+        if line:
+            self._on_ready(line)
+        return None if ready is None else Address(ready[1], int(ready[2]))
+
+    async def wait(self, number: int) -> None:
+        """Wait until a broker has ended, and say so unless it was to end."""
+        process = self._running[number]
+        assert process.stdout is not None
+        while await process.stdout.read(1 << 16):
+            pass
+        code = await process.wait()
+        del self._running[number]
+        if code == 0 and self._is_stopping:
+            return
+        ended = f"broker {number} (process {process.pid}) ended by {_reason(code)}"
+        if code != 0:
+            self.failed.append(ended)
+        logger.warning("%s; %d of them go on", ended, len(self._running))
+
+    def stop(self) -> None:
+        """Have all stop that still run."""
+        self._is_stopping = True
+        for process in tuple(self._running.values()):
+            self._pass_on(process)
+
+    def _pass_on(self, process: Process) -> None:
+        if self._is_stopping and process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+
+
+def _reason(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"itself with exit code {code}"
+
+
+def _properties(settings: Mapping[str, str]) -> bytes:
+    """Settings as a file of `ottla.settings.properties`: whatever has a meaning there is escaped."""
+    return "".join(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items()).encode()
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
