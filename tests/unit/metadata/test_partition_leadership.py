@@ -12,6 +12,7 @@ from ottla.metadata.controller.partition_leadership import (
     alter,
     elect,
     fence,
+    fence_all,
     lose,
     new_state,
     reassign,
@@ -63,6 +64,18 @@ def proposal(*isr, epoch=5, change=9):
 )  # fmt: skip
 def test_who_is_fenced_leaves_the_isr_and_the_leadership(before, gone, live, min_isr, after):
     assert fence(before, gone, live, min_isr=min_isr) == after
+
+
+def test_who_was_in_sync_together_stays_eligible_together():
+    before = state(1, (1, 2))
+    both_gone = fence_all(before, (1, 2), {3}, min_isr=1)
+    assert both_gone == state(-1, (), elr=(1, 2), last=1, epoch=6, change=10)
+    assert elect(both_gone, {2, 3}, min_isr=1) == state(2, (2,), epoch=7, change=11)
+
+
+def test_who_leaves_the_isr_last_is_remembered_even_if_it_did_not_lead():
+    before = state(-1, (2,))
+    assert fence(before, 2, set(), min_isr=1) == state(-1, (), elr=(2,), last=2, change=10)
 
 
 def test_an_unclean_election_by_setting_takes_any_live_replica_and_ends_the_elr():
@@ -142,7 +155,7 @@ ALL = brokers(1, 2, 3)
     [
         (1, proposal(1, 2, 3), ALL, state(1, (1, 2, 3), change=10)),
         (1, proposal(1), ALL, state(1, (1,), elr=(2,), change=10)),
-        (1, proposal(1, 2), ALL, state(1, (1, 2))),
+        (1, proposal(1, 2), ALL, state(1, (1, 2), change=10)),
         (1, proposal(1, 2, epoch=6), ALL, ErrorCode.NOT_CONTROLLER),
         (1, proposal(1, 2, change=10), ALL, ErrorCode.NOT_CONTROLLER),
         (1, proposal(1, 2, epoch=4), ALL, ErrorCode.FENCED_LEADER_EPOCH),
@@ -249,6 +262,7 @@ def assert_sound(now, live, min_isr):
     assert now.last_known_leader in (-1, *members)
     if now.leader == -1:
         assert not (set(now.isr or now.elr) & live)
+        assert now.isr or now.elr or now.last_known_leader not in live
     else:
         assert now.leader in now.isr
         assert now.leader in live

@@ -84,7 +84,19 @@ def fence(
 ) -> PartitionState:
     """The partition without a broker that died, is shutting down or has lost touch: it leaves the ISR, and does not
     lead. `live` is without it."""
-    isr = tuple(member for member in state.isr if member != broker_id)
+    return fence_all(state, (broker_id,), live, min_isr=min_isr, election=election)
+
+
+def fence_all(
+    state: PartitionState,
+    broker_ids: Container[int],
+    live: Container[int],
+    *,
+    min_isr: int,
+    election: Election = Election.ONLINE,
+) -> PartitionState:
+    """The same with several brokers at once: what was in sync together stays eligible together."""
+    isr = tuple(member for member in state.isr if member not in broker_ids)
     return _changed(state, live, min_isr, election, isr=isr, elr=state.elr)
 
 
@@ -165,6 +177,8 @@ def alter(
     FENCED_LEADER_EPOCH, INVALID_REQUEST (not from the leader, or an ISR without it or with others than replicas),
     INVALID_UPDATE_VERSION (the partition changed since), INELIGIBLE_REPLICA (a member is not there, fenced, shutting
     down, or was started anew since it fetched). An ISR that ends a reassignment may have another leader than who asked.
+    The ISR that the partition has already gets a new partition epoch too: a leader asks for that to make a proposal stale
+    whose answer it has lost.
     """
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
@@ -179,7 +193,8 @@ def alter(
         return ErrorCode.INVALID_REQUEST
     if ineligible_members(proposal, brokers):
         return ErrorCode.INELIGIBLE_REPLICA
-    return _changed(state, live, min_isr, election, isr=isr, elr=state.elr)
+    after = _changed(state, live, min_isr, election, isr=isr, elr=state.elr)
+    return state._replace(partition_epoch=state.partition_epoch + 1) if after is state else after
 
 
 def ineligible_members(proposal: PartitionProposal, brokers: Mapping[int, BrokerImage]) -> list[tuple[int, str]]:
@@ -256,8 +271,9 @@ def _changed(
 
     if leader != NO_LEADER:
         last_known = NO_LEADER
-    elif not isr and state.leader != NO_LEADER:
-        last_known = state.leader if state.leader in replicas else NO_LEADER
+    elif not isr and state.isr:
+        last = state.leader if state.leader != NO_LEADER else state.isr[0]
+        last_known = last if last in replicas else NO_LEADER
     has_new_epoch = leader != state.leader or not set(state.replicas) <= set(replicas)
     after = PartitionState(
         leader,
