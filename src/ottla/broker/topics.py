@@ -248,7 +248,7 @@ class TopicService:
         outcomes: dict[str, Outcome[TopicImage]] = {}
         wanted = []
         for name in names:
-            internal = new_internal_topic(name, self._config, len(self.image.live_brokers()))
+            internal = new_internal_topic(name, self._config, len(self.image.active_brokers()))
             if internal is None and is_internal_topic(name):
                 outcomes[name] = _unknown(name)
             else:

@@ -122,7 +122,9 @@ class Server:
     def _wire(self, store: MetadataStore, listeners: Listeners, *, is_shared: bool) -> None:
         settings, doors = self._settings, self._doors
         self._metadata = MetadataLoader(store, doors.tasks)
-        self._controller = Controller(store, self._metadata, settings, doors.rng, doors.tasks)
+        self._controller = Controller(
+            store, self._metadata, settings, doors.rng, doors.tasks, clock=doors.clock, timer=doors.timer
+        )
         self._lifecycle = BrokerLifecycle(
             store, self._metadata, self._controller, rng=doors.rng, timer=doors.timer, tasks=doors.tasks
         )

@@ -21,8 +21,9 @@ class MetadataBroker:
     def __init__(self, directory: Path, settings: BrokerSettings, rng: Rng, tasks: Tasks) -> None:
         self.store = EmbeddedStore(directory)
         self.loader = MetadataLoader(self.store, tasks)
-        self.controller = Controller(self.store, self.loader, settings, rng, tasks)
-        self.timer = Timer(SystemClock(), asyncio.get_running_loop().call_later)
+        clock = SystemClock()
+        self.timer = Timer(clock, asyncio.get_running_loop().call_later)
+        self.controller = Controller(self.store, self.loader, settings, rng, tasks, clock=clock, timer=self.timer)
         self.lifecycle = BrokerLifecycle(
             self.store, self.loader, self.controller, rng=rng, timer=self.timer, tasks=tasks
         )

@@ -41,14 +41,18 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     return _response(ErrorCode.NONE, outcomes)
 
 
-def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError]]) -> ElectLeadersResponse:
+def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError | None]]) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=code,
         replica_election_results=tuple(
             ReplicaElectionResult(
                 topic=topic,
                 partition_result=tuple(
-                    PartitionResult(partition_id=each.partition, error_code=error.code, error_message=error.message)
+                    PartitionResult(partition_id=each.partition, error_message=None)
+                    if error is None
+                    else PartitionResult(
+                        partition_id=each.partition, error_code=error.code, error_message=error.message
+                    )
                     for each, error in group
                 ),
             )

@@ -1,24 +1,183 @@
-"""Decides which brokers the metadata shows: those whose session in the store has not ended."""
+"""Decides about sessions that came and went: who is registered, with which epoch, and what of its copies still counts.
 
-from collections.abc import Sequence
+    session, no such broker                   registered, fenced until its heartbeats show that it has read the metadata
+    session with a newer epoch, other process the one before is fenced; then the same
+    session with a newer epoch, same process  it only lost touch with the store: the new epoch, nothing else
+    no session any more                       fenced
 
-from ottla.metadata.image.image import MetadataImage
-from ottla.metadata.records import BrokerRegisteredRecord, BrokerRemovedRecord, MetadataRecord
-from ottla.metadata.registration import decode_registration
+What a broker has in its directories counts less after
+
+    a directory is missing that it had,       it leaves ISR and ELR, and is not waited for: what it had is gone, or
+    or a clean stop before the last one       an old copy came back
+    a stop that was not clean, where nothing  it leaves ISR and ELR, and may still be the last to have led
+    was flushed before it was acknowledged
+
+A broker that is alone has nobody to be taken for another by: partitions of which it has the only replica stay as they
+are, with their leader epoch, and it is unfenced at once.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.metadata.controller.broker_fencing import elect_in, fence_in, lose_in
+from ottla.metadata.controller.decision import Decision, LogLine
+from ottla.metadata.controller.partition_changes import PartitionChanges
+from ottla.metadata.controller.topic_replication import ReplicationRules
+from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.metadata.records import (
+    BrokerChangedRecord,
+    BrokerRegisteredRecord,
+    BrokerRemovedRecord,
+    MetadataRecord,
+)
+from ottla.metadata.registration import UNCLEAN, BrokerRegistration, decode_registration
 from ottla.metadata.store.interface import LiveBroker
+from ottla.model.errors import InvalidInputError
 
 
-def decide_registrations(image: MetadataImage, live: Sequence[LiveBroker]) -> list[MetadataRecord]:
-    """Take out the brokers that are gone, and in those that came, or came back with another broker epoch."""
-    live_ids = {broker.broker_id for broker in live}
-    records: list[MetadataRecord] = [
-        BrokerRemovedRecord(broker_id) for broker_id in image.brokers if broker_id not in live_ids
-    ]
-    for broker in live:
-        known = image.brokers.get(broker.broker_id)
-        if known is None or known.broker_epoch != broker.broker_epoch:
-            said = decode_registration(broker.registration)
-            records.append(
-                BrokerRegisteredRecord(broker.broker_id, broker.broker_epoch, said.host, said.port, said.rack)
+class Refusal(NamedTuple):
+    """Why a session is not taken into the cluster."""
+
+    broker_epoch: int
+    reason: str
+
+
+class _Came(NamedTuple):
+    live: LiveBroker
+    said: BrokerRegistration
+    known: BrokerImage | None
+
+    @property
+    def is_same_process(self) -> bool:
+        return (
+            self.known is not None and bool(self.said.incarnation) and self.known.incarnation == self.said.incarnation
+        )
+
+
+def flush_refusal(image: MetadataImage, broker_id: int, *, flush: bool) -> str | None:
+    """Why a broker cannot join that flushes, or does not, before it acknowledges, unlike the others; None if it can.
+
+    What the ISR promises after a power cut rests on all of them doing the same.
+    """
+    for other in image.live_brokers().values():
+        if other.broker_id != broker_id and other.flush != flush:
+            ours, theirs = str(flush).lower(), str(other.flush).lower()
+            return (
+                f"broker {broker_id} has log.flush.before.ack={ours}, and broker {other.broker_id}, which runs, has "
+                f"{theirs}: start it with log.flush.before.ack={theirs}, or stop all brokers to change it for all"
             )
-    return records
+    return None
+
+
+def decide_registrations(
+    image: MetadataImage,
+    live: Sequence[LiveBroker],
+    broker_settings: Mapping[str, str],
+    *,
+    own_id: int,
+    takes_over: bool,
+) -> Decision[Mapping[int, Refusal]]:
+    """Bring the brokers of the image in step with the sessions that live; the result is who was refused, and why.
+
+    `own_id` is the controller's broker, `takes_over` whether it has just been elected.
+    """
+    came, refused = _arrivals(image, live)
+    with_session = {broker.broker_id for broker in live}
+    is_alone = takes_over and with_session == {own_id}
+    gone = [each for each in image.brokers.values() if each.broker_id not in with_session and not each.fenced]
+    anew = [each for each in came if not each.is_same_process]
+    left = frozenset(each.broker_id for each in gone) | {each.live.broker_id for each in anew}
+    changes = PartitionChanges(image, ReplicationRules(image, broker_settings), image.active_brokers() - left)
+    if is_alone:
+        changes.passes_over = lambda partition: partition.replicas == (own_id,) and partition.leader == own_id
+    lines: list[LogLine] = []
+    reasons = [f"broker {each.broker_id} is fenced: its session has ended" for each in gone]
+    lines += [LogLine(logging.WARNING, reason) for reason in reasons]
+    reasons += [f"broker {each.live.broker_id} was started anew" for each in anew if each.known is not None]
+    fence_in(changes, left, "; ".join(reasons))
+    for each in anew:
+        loss = _loss(each)
+        if loss is not None:
+            reason = f"broker {each.live.broker_id}: {loss.reason}"
+            lines.append(LogLine(logging.WARNING, reason))
+            lose_in(changes, each.live.broker_id, reason, is_empty=loss.is_empty)
+    records: list[MetadataRecord] = [
+        BrokerChangedRecord(each.broker_id, each.broker_epoch, fenced=True, shutting_down=False) for each in gone
+    ]
+    for each in came:
+        is_fenced, is_stopping = not is_alone, False
+        if each.is_same_process and each.known is not None:
+            is_fenced, is_stopping = each.known.fenced, each.known.shutting_down
+        records.append(_registered(each, fenced=is_fenced, shutting_down=is_stopping))
+    if is_alone:
+        changes.live |= {own_id}
+        elect_in(changes, own_id, f"broker {own_id} is back")
+        records += [
+            BrokerRemovedRecord(broker_id)
+            for broker_id in image.brokers
+            if broker_id not in with_session and not image.replica_counts.get(broker_id)
+        ]
+    return Decision((*changes.records(), *records), refused, (*lines, *changes.lines()))
+
+
+def _arrivals(image: MetadataImage, live: Sequence[LiveBroker]) -> tuple[list[_Came], dict[int, Refusal]]:
+    """The sessions that the image does not have, and those of them that are refused."""
+    came: list[_Came] = []
+    refused: dict[int, Refusal] = {}
+    for session in live:
+        known = image.brokers.get(session.broker_id)
+        if known is not None and known.broker_epoch == session.broker_epoch:
+            continue
+        try:
+            said = decode_registration(session.registration)
+        except InvalidInputError as error:
+            refused[session.broker_id] = Refusal(session.broker_epoch, str(error))
+            continue
+        reason = flush_refusal(image, session.broker_id, flush=said.flush)
+        if reason is not None:
+            refused[session.broker_id] = Refusal(session.broker_epoch, reason)
+        else:
+            came.append(_Came(session, said, known))
+    return came, refused
+
+
+class _Loss(NamedTuple):
+    reason: str
+    is_empty: bool
+
+
+def _loss(came: _Came) -> _Loss | None:
+    """What a broker that was started anew has not any more of what it had; None when it has all that matters."""
+    known, said = came.known, came.said
+    if known is None:
+        return None
+    missing = [directory for directory in known.directories if directory not in said.directories]
+    if missing:
+        return _Loss(f"the log directory {missing[0]}, which it had, is not there", is_empty=True)
+    if 0 <= said.previous_epoch < known.broker_epoch:
+        return _Loss(
+            f"its log directories are those of epoch {said.previous_epoch}, and it has run with epoch "
+            f"{known.broker_epoch} since: an old copy",
+            is_empty=True,
+        )
+    if said.previous_epoch == UNCLEAN and not known.flush:
+        return _Loss("it did not stop cleanly, and acknowledged what was not flushed", is_empty=False)
+    return None
+
+
+def _registered(came: _Came, *, fenced: bool, shutting_down: bool) -> BrokerRegisteredRecord:
+    live, said = came.live, came.said
+    return BrokerRegisteredRecord(
+        live.broker_id,
+        live.broker_epoch,
+        said.host,
+        said.port,
+        said.rack,
+        said.endpoints,
+        said.incarnation,
+        said.directories,
+        said.flush,
+        fenced,
+        shutting_down,
+    )

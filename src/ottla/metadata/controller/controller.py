@@ -14,13 +14,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from ottla.metadata.controller.broker_registration import decide_registrations
+from ottla.metadata.controller.broker_watch import BrokerWatch, HeartbeatAnswer
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
-from ottla.metadata.controller.decision import Decide, Decision, Outcome, unless_validating
+from ottla.metadata.controller.decision import Decide, Decision, LogLine, Outcome, unless_validating
+from ottla.metadata.controller.elr_recount import changes_of_replication, decide_recount
 from ottla.metadata.controller.feature_update import FeatureUpdate, decide_feature_update
-from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType, decide_leader_election
+from ottla.metadata.controller.isr_alteration import decide_isr_alteration, require_broker_epoch
+from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
+from ottla.metadata.controller.partition_leadership import PartitionProposal
+from ottla.metadata.controller.partition_upkeep import LogEnds, PartitionUpkeep
 from ottla.metadata.controller.quota_alteration import QuotaAlteration, decide_quota_alteration
+from ottla.metadata.controller.reassignment import (
+    OngoingReassignment,
+    Reassignment,
+    decide_reassignments,
+    ongoing_reassignments,
+)
 from ottla.metadata.controller.replica_directories import ReplicaPlace, decide_replica_directories
 from ottla.metadata.controller.topic_creation import DEFAULT, CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
@@ -31,6 +41,7 @@ from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import (
     ControllerRecord,
     MetadataRecord,
+    PartitionState,
     ProducerIdsRecord,
     encode_record,
 )
@@ -45,8 +56,10 @@ from ottla.metadata.store.interface import (
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
 from ottla.settings.broker_settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
@@ -68,7 +81,15 @@ class Controller:
     """
 
     def __init__(
-        self, store: MetadataStore, loader: MetadataLoader, settings: BrokerSettings, rng: Rng, tasks: Tasks
+        self,
+        store: MetadataStore,
+        loader: MetadataLoader,
+        settings: BrokerSettings,
+        rng: Rng,
+        tasks: Tasks,
+        *,
+        clock: Clock,
+        timer: Timer,
     ) -> None:
         self._store = store
         self._loader = loader
@@ -76,9 +97,15 @@ class Controller:
         self._limits = TopicLimits.from_settings(settings)
         self._rng = rng
         self._tasks = tasks
-        self._epoch = NO_EPOCH
+        self._epoch = self._candidate = NO_EPOCH
         self._waiting: deque[_Waiting] = deque()
         self._is_running = False
+        session_timeout_ms = settings.integer("broker.session.timeout.ms")
+        self._brokers = BrokerWatch(
+            self, store.live_brokers, settings.explicit, session_timeout_ms, clock=clock, timer=timer, tasks=tasks
+        )
+        self._upkeep = PartitionUpkeep(self, settings, self._limits, timer=timer, tasks=tasks)
+        self._brokers.on_liveness = self._upkeep.brokers_changed
         self.on_refused: Callable[[StoreError], object] = lambda _error: None
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
 
@@ -97,27 +124,101 @@ class Controller:
         """The newest image whose topics have their partitions on this broker."""
         return self._loader.image
 
+    @property
+    def log_ends(self) -> LogEnds | None:
+        """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
+        return self._upkeep.log_ends
+
+    @log_ends.setter
+    def log_ends(self, ask: LogEnds | None) -> None:
+        self._upkeep.log_ends = ask
+
     async def take_over(self, broker_id: int, epoch: int) -> None:
         """This broker was elected, and its image is loaded: tell the log, and which brokers there are.
 
-        Raises StoreError.
+        Nothing else is decided before. Raises StoreError, FencedError when it was to resign meanwhile.
         """
-        self._epoch = epoch
-        records: list[MetadataRecord] = [ControllerRecord(broker_id, epoch)]
-        records += decide_registrations(self.image, await self._store.live_brokers())
-        from_offset = self.image.end_offset
-        await self._append(records)
-        await self._loader.advance(records, from_offset=from_offset)
-        await self._loader.compact(epoch)
-
-    async def brokers_changed(self) -> None:
-        """Sessions came or went: have the metadata show those that live."""
+        self._candidate = epoch
         live = await self._store.live_brokers()
-        await self.decide(lambda image: Decision(tuple(decide_registrations(image, live)), None))
+        image = self.image
+        decision = self._brokers.decide_take_over(image, live, broker_id)
+        records = (ControllerRecord(broker_id, epoch), *decision.records)
+        await self._append(records, epoch, image.end_offset)
+        await self._loader.advance(records, from_offset=image.end_offset)
+        if self._candidate != epoch:
+            raise FencedError("it resigned before it had taken over")
+        self._epoch = epoch
+        _log(decision.lines)
+        self._brokers.start()
+        self._upkeep.start()
+        await self._loader.compact(epoch)
 
     def resign(self) -> None:
         """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
-        self._epoch = NO_EPOCH
+        self._epoch = self._candidate = NO_EPOCH
+        self._brokers.stop()
+        self._upkeep.stop()
+
+    async def brokers_changed(self) -> None:
+        """Sessions came or went: have the metadata show those that live. Raises StoreError: to be tried again."""
+        await self._brokers.brokers_changed()
+
+    async def heartbeat(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        metadata_offset: int,
+        *,
+        want_fence: bool = False,
+        want_shutdown: bool = False,
+    ) -> HeartbeatAnswer:
+        """A broker says that it lives; `metadata_offset` is the end offset of its image.
+
+        Raises ApiError STALE_BROKER_EPOCH (it has no session with this epoch, or not yet), INVALID_REGISTRATION (it is
+        not taken into the cluster, and is to stop).
+        """
+        self._require_active()
+        return await self._brokers.heartbeat(
+            broker_id, broker_epoch, metadata_offset, want_fence=want_fence, want_shutdown=want_shutdown
+        )
+
+    async def broker_unreachable(self, broker_id: int, broker_epoch: int) -> None:
+        """The connection to a broker was closed, and connecting anew was refused: its process is gone."""
+        self._require_active()
+        await self._brokers.unreachable(broker_id, broker_epoch)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker out of the cluster that does not run.
+
+        Raises ApiError BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it runs).
+        """
+        self._require_active()
+        await self._brokers.remove(broker_id)
+
+    async def alter_partition(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[PartitionProposal]
+    ) -> list[Outcome[PartitionState]]:
+        """Change the ISR of partitions as their leader, broker `broker_id`, proposes; the outcomes in their order.
+
+        Raises ApiError STALE_BROKER_EPOCH.
+        """
+        return await self.decide(
+            lambda image: decide_isr_alteration(image, broker_id, broker_epoch, proposals, self._settings.explicit)
+        )
+
+    async def alter_reassignments(
+        self, requests: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> list[Outcome[None]]:
+        """Begin or cancel the move of partitions to other brokers; the outcomes in the order of `requests`."""
+        return await self.decide(
+            lambda image: decide_reassignments(
+                image, requests, self._limits, self._settings.explicit, may_change_factor=may_change_factor
+            )
+        )
+
+    def list_reassignments(self, wanted: Sequence[TopicPartition] | None = None) -> list[OngoingReassignment]:
+        """The partitions on their way to other brokers, of those `wanted`, with None of all."""
+        return ongoing_reassignments(self.image, wanted)
 
     def partitions_of(self, topic: NewTopic) -> int:
         """How many partitions a topic that is asked for would have; 0 when the request makes no sense."""
@@ -153,17 +254,25 @@ class Controller:
         self, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome[None]]:
         """Change settings of topics and brokers."""
-        return await self.decide(
-            lambda image: unless_validating(
-                decide_config_alteration(image, requests, self._settings.explicit), validate_only=validate_only
-            )
-        )
+
+        def decide(image: MetadataImage) -> Decision[dict[ConfigResource, Outcome[None]]]:
+            decision = decide_config_alteration(image, requests, self._settings.explicit)
+            if validate_only or not changes_of_replication(decision.records):
+                return unless_validating(decision, validate_only=validate_only)
+            changes = decide_recount(image, decision.records, self._settings.explicit)
+            return Decision((*decision.records, *changes.records()), decision.result, changes.lines())
+
+        outcomes = await self.decide(decide)
+        if not validate_only:
+            self._upkeep.settings_changed()
+        return outcomes
 
     async def elect_leaders(
         self, election: ElectionType, partitions: Sequence[TopicPartition] | None
     ) -> ElectionOutcomes:
-        """Elect leaders for partitions, with None for all; why each of them keeps the one it has."""
-        return await self.decide(lambda image: decide_leader_election(image, election, partitions))
+        """Elect leaders for partitions, with None for all: of each that it was done, or why it was not."""
+        self._require_active()
+        return await self._upkeep.elect(election, partitions)
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Finalize levels of features, all or none."""
@@ -185,17 +294,26 @@ class Controller:
         """A broker says in which of its data directories replicas lie; the outcomes in the order of `places`."""
         return await self.decide(lambda image: decide_replica_directories(image, broker_id, broker_epoch, places))
 
-    async def allocate_producer_ids(self) -> range:
-        """A block of producer ids that nobody has had and nobody else will get."""
+    async def allocate_producer_ids(self, broker_id: int | None = None, broker_epoch: int = -1) -> range:
+        """A block of producer ids that nobody has had and nobody else will get.
+
+        Raises ApiError STALE_BROKER_EPOCH when it is another broker that asks, and not registered with that epoch.
+        """
 
         def decide(image: MetadataImage) -> Decision[range]:
+            if broker_id is not None:
+                require_broker_epoch(image, broker_id, broker_epoch)
             block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
             return Decision((ProducerIdsRecord(block.stop),), block)
 
         return await self.decide(decide)
 
     async def decide(self, decide: Decide[T]) -> T:
-        """Take a decision and return its result once it is durable and published."""
+        """Take a decision and return its result once it is durable and published.
+
+        Raises ApiError NOT_CONTROLLER, and KAFKA_STORAGE_ERROR.
+        """
+        self._require_active()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(decide, future))
         if not self._is_running:
@@ -220,6 +338,7 @@ class Controller:
         from_offset = image.end_offset
         records: list[MetadataRecord] = []
         decided: list[tuple[_Waiting, Any]] = []
+        lines: list[LogLine] = []
         for waiting in batch:
             try:
                 decision = waiting.decide(image)
@@ -227,13 +346,15 @@ class Controller:
                 waiting.fail(error)
                 continue
             decided.append((waiting, decision.result))
+            lines.extend(decision.lines)
             if decision.records:
                 records.extend(decision.records)
                 if waiting is not batch[-1]:
                     image, _ = apply_records(image, decision.records)
         try:
             if records:
-                await self._append(records)
+                await self._append(records, self._epoch, from_offset)
+                _log(lines)
                 await self._loader.advance(records, from_offset=from_offset)
         except StoreError as error:
             failure = self._refused(error)
@@ -255,15 +376,22 @@ class Controller:
             return ApiError(ErrorCode.NOT_CONTROLLER, f"this broker is not the controller: {error}")
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be written: {error}")
 
-    async def _append(self, records: Sequence[MetadataRecord]) -> None:
-        """Append what was decided on the newest image: the store refuses it if the log went on since."""
-        if self._epoch == NO_EPOCH:
+    async def _append(self, records: Sequence[MetadataRecord], epoch: int, end_offset: int) -> None:
+        """Append what was decided on the image that ends there: the store refuses it if the log went on since."""
+        if epoch == NO_EPOCH:
             raise FencedError("it resigned, or never was")
         await self._store.append(
-            [encode_record(record) for record in records],
-            controller_epoch=self._epoch,
-            expected_end_offset=self.image.end_offset,
+            [encode_record(record) for record in records], controller_epoch=epoch, expected_end_offset=end_offset
         )
+
+    def _require_active(self) -> None:
+        if self._epoch == NO_EPOCH:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "this broker is not the controller")
+
+
+def _log(lines: Sequence[LogLine]) -> None:
+    for line in lines:
+        logger.log(line.level, "%s", line.text)
 
 
 class _Waiting:

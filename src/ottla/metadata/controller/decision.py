@@ -1,7 +1,7 @@
 """What a decision is: the records it makes true, and the answer to whoever asked."""
 
 from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +18,15 @@ class Decision(Struct, Generic[T_co], frozen=True):
 
     records: tuple[MetadataRecord, ...]
     result: T_co
+    lines: tuple["LogLine", ...] = ()
+    """What the log says once the records are durable."""
+
+
+class LogLine(NamedTuple):
+    """A line for the broker's log, with the level of `logging`."""
+
+    level: int
+    text: str
 
 
 Decide: TypeAlias = Callable[[MetadataImage], Decision[T]]

@@ -37,6 +37,7 @@ def decide_partition_growth(
     occurrences = Counter(request.topic for request in requests)
     planned: dict[int, int] = {}
     planned_count = 0
+    active = image.active_brokers()
     for request in requests:
         try:
             if occurrences[request.topic] > 1:
@@ -46,11 +47,12 @@ def decide_partition_growth(
             limits.require_request_size(planned_count + added_count)
             replicas = _replicas(image, topic, request, added_count, rng)
             limits.require_capacity(image, replicas, planned)
+            partitions = tuple(new_partition(each, active) for each in replicas)
         except ApiError as error:
             outcomes[request.topic] = error
             continue
         planned_count += added_count
-        records.append(PartitionsAddedRecord(topic.topic_id, tuple(map(new_partition, replicas))))
+        records.append(PartitionsAddedRecord(topic.topic_id, partitions))
         outcomes[request.topic] = request.total_count
     return Decision(tuple(records), outcomes)
 

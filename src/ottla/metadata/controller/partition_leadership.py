@@ -177,8 +177,8 @@ def alter(
     FENCED_LEADER_EPOCH, INVALID_REQUEST (not from the leader, or an ISR without it or with others than replicas),
     INVALID_UPDATE_VERSION (the partition changed since), INELIGIBLE_REPLICA (a member is not there, fenced, shutting
     down, or was started anew since it fetched). An ISR that ends a reassignment may have another leader than who asked.
-    The ISR that the partition has already gets a new partition epoch too: a leader asks for that to make a proposal stale
-    whose answer it has lost.
+    The ISR that the partition has already gets a new partition epoch too: so a leader makes a proposal stale whose
+    answer it has lost.
     """
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER

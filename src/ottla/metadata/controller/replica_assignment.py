@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
+from ottla.metadata.controller.partition_leadership import new_state
 from ottla.metadata.image.image import BrokerImage
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
@@ -43,9 +44,17 @@ def validate_assignments(
     ]
 
 
-def new_partition(replicas: tuple[int, ...]) -> PartitionState:
-    """A partition that nothing was written to: every replica is in sync and the first one leads."""
-    return PartitionState(replicas[0], 0, replicas, replicas, 0)
+def new_partition(replicas: tuple[int, ...], active: frozenset[int] | None = None) -> PartitionState:
+    """A partition that nothing was written to: every replica that is there is in sync and the first of them leads.
+
+    `active` are the brokers that may lead, with None all. Raises ApiError INVALID_REPLICA_ASSIGNMENT when none of the
+    replicas is among them.
+    """
+    if active is None:
+        return PartitionState(replicas[0], 0, replicas, replicas, 0)
+    if active.isdisjoint(replicas):
+        raise _refused(f"none of the brokers {list(replicas)} is there to lead a new partition")
+    return new_state(replicas, active)
 
 
 def _refused(message: str) -> ApiError:

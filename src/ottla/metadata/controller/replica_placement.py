@@ -5,6 +5,9 @@ the one before, and takes as many brokers as it needs replicas. The first of the
 spread evenly, and so do replicas.
 
     line  a1 b1 c1 a2 b2        partition 0: a1 b1 c1     1: b1 c1 a2     2: c1 a2 b2   ...
+
+A broker that is fenced is given a replica only when there are too few others, and never the first one; one that is
+shutting down is given none.
 """
 
 from collections.abc import Iterable
@@ -23,15 +26,23 @@ def place_replicas(
 
     Raises ApiError INVALID_REPLICATION_FACTOR when there are not enough brokers.
     """
-    line = _line_up(brokers)
-    if replication_factor > len(line):
+    usable = [broker for broker in brokers if broker.fenced or not broker.shutting_down]
+    line = _line_up(broker for broker in usable if not broker.fenced)
+    spare = _line_up(broker for broker in usable if broker.fenced)
+    if replication_factor > len(line) + len(spare):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many brokers, and the cluster has {len(line)}",
+            f"{replication_factor} replicas need as many brokers, and the cluster has {len(usable)}",
+        )
+    if not line:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "none of the cluster's brokers is there to lead a partition"
         )
     start = rng.randbelow(len(line))
+    live_count = min(replication_factor, len(line))
     return [
-        tuple(line[(start + partition + replica) % len(line)] for replica in range(replication_factor))
+        tuple(line[(start + partition + replica) % len(line)] for replica in range(live_count))
+        + tuple(spare[(start + partition + replica) % len(spare)] for replica in range(replication_factor - live_count))
         for partition in range(partition_count)
     ]
 

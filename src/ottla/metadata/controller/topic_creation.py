@@ -135,7 +135,8 @@ def _new_topic(
     configs = validated_topic_config(topic.configs)
     replicas = _assigned(image, topic) if topic.assignments else _placed(image, topic, limits, rng)
     limits.require_capacity(image, replicas, planned)
-    return TopicRecord(topic.name, rng.uuid(), tuple(map(new_partition, replicas))), configs
+    active = image.active_brokers()
+    return TopicRecord(topic.name, rng.uuid(), tuple(new_partition(each, active) for each in replicas)), configs
 
 
 def _assigned(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:

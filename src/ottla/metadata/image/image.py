@@ -134,8 +134,9 @@ class TopicImage(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas the first partition has."""
-        return len(self.partitions[0].replicas)
+        """How many replicas the first partition has, or is to have when it is where it is moved."""
+        first = self.partitions[0]
+        return len(first.replicas) - len(first.removing)
 
     def __repr__(self) -> str:
         """Short: a topic may have thousands of partitions."""

@@ -1,0 +1,312 @@
+"""Which brokers the controller hears: sessions in the store, heartbeats, connections that cannot be made any more.
+
+    store: sessions came or went --> brokers_changed --+
+    heartbeat ------------------> heartbeat -----------+--> decide_registrations, decide_fencing, ... --> records
+    nobody listens any more ----> unreachable ---------+
+    the timer ------------------> overdue -------------+
+
+Lives while this broker is the controller; what is decided is in the metadata, so that another controller goes on.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
+
+from ottla.metadata.controller.broker_fencing import (
+    BrokerState,
+    decide_fencing,
+    decide_removal,
+    decide_shutdown,
+    decide_unfencing,
+    has_leadership,
+    next_state,
+)
+from ottla.metadata.controller.broker_registration import Refusal, decide_registrations
+from ottla.metadata.controller.decision import Decide, Decision
+from ottla.metadata.controller.heartbeat_tracker import HeartbeatTracker
+from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.metadata.store.interface import LiveBroker
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.runtime.clock import Clock
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LATE_MS: Final = 1_000
+"""A timer that comes later than this means that this broker stood still: then it does not know who was silent."""
+
+RETRY_MS: Final = 500
+"""When a decision to fence is taken again that the store did not take."""
+
+
+class HeartbeatAnswer(Struct, frozen=True):
+    """What a broker is told: whether it has read its registration, serves nobody, may stop."""
+
+    is_caught_up: bool
+    is_fenced: bool
+    should_shut_down: bool
+
+
+class Door(Protocol):
+    """What the watch needs of the controller."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image."""
+        ...
+
+    async def decide(self, decide: Decide[T]) -> T:
+        """Take a decision and return its result once it is durable."""
+        ...
+
+
+class BrokerWatch:
+    """Belongs to the event loop; the methods may be called concurrently."""
+
+    def __init__(
+        self,
+        door: Door,
+        live_brokers: Callable[[], Awaitable[list[LiveBroker]]],
+        broker_settings: Mapping[str, str],
+        session_timeout_ms: int,
+        *,
+        clock: Clock,
+        timer: Timer,
+        tasks: Tasks,
+    ) -> None:
+        """`broker_settings` is what the brokers were started with."""
+        self._door = door
+        self._live_brokers = live_brokers
+        self._broker_settings = broker_settings
+        self._clock = clock
+        self._timer = timer
+        self._tasks = tasks
+        self._tracker = HeartbeatTracker(session_timeout_ms)
+        self._own_id = -1
+        self._sessions: dict[int, int] = {}
+        self._registered_at: dict[int, int] = {}
+        self._stopping_at: dict[int, int] = {}
+        self._refused: Mapping[int, Refusal] = {}
+        self._check: TimerTask | None = None
+        self._check_due_ms = 0
+        self.on_liveness: Callable[[], object] = lambda: None
+        """Called when brokers came, went, or came back, after the decision."""
+
+    def decide_take_over(self, image: MetadataImage, live: Sequence[LiveBroker], own_id: int) -> Decision[None]:
+        """What a broker that has become the controller decides first of all; `start` follows when it is durable."""
+        self._own_id = own_id
+        decision = decide_registrations(image, live, self._broker_settings, own_id=own_id, takes_over=True)
+        self._note(live, decision.result)
+        return Decision(decision.records, None, decision.lines)
+
+    def start(self) -> None:
+        """Give every broker a whole session time from now."""
+        image = self._door.image
+        self._registered_at = dict.fromkeys(image.brokers, image.end_offset)
+        self._tracker.restart(self._watched(image), self._clock.monotonic_ms())
+        self._arm()
+
+    def stop(self) -> None:
+        """Another broker decides, or this one stops."""
+        self._own_id = -1
+        self._sessions, self._registered_at, self._stopping_at, self._refused = {}, {}, {}, {}
+        self._tracker.restart((), 0)
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+
+    async def brokers_changed(self) -> None:
+        """Sessions came or went. Raises StoreError and ApiError: to be tried again."""
+        live = await self._live_brokers()
+        own_id = self._own_id
+
+        def decide(image: MetadataImage) -> Decision[Mapping[int, Refusal]]:
+            decision = decide_registrations(image, live, self._broker_settings, own_id=own_id, takes_over=False)
+            self._note(live, decision.result)
+            return decision
+
+        before = self._door.image.brokers
+        await self._door.decide(decide)
+        image = self._door.image
+        for broker_id, broker in image.brokers.items():
+            if broker_id not in before or before[broker_id].broker_epoch != broker.broker_epoch:
+                self._registered_at[broker_id] = image.end_offset
+                self._stopping_at.pop(broker_id, None)
+            if broker.fenced:
+                self._tracker.forget(broker_id)
+        if image.brokers is not before:
+            self.on_liveness()
+
+    async def heartbeat(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, *, want_fence: bool, want_shutdown: bool
+    ) -> HeartbeatAnswer:
+        """A broker says that it lives, how far it has read the metadata, and what it wants to be.
+
+        Raises ApiError STALE_BROKER_EPOCH (it is not registered, or its session is not the newest one of its id),
+        INVALID_REGISTRATION (its session is not taken into the cluster, with the reason), and what `decide` raises.
+        """
+        broker = await self._registered(broker_id, broker_epoch)
+        self._hear(broker_id, broker_epoch, metadata_offset)
+        image = self._door.image
+        has_session = self._sessions.get(broker_id) == broker_epoch
+        has_read = metadata_offset >= self._registered_at.get(broker_id, image.end_offset)
+        state = next_state(
+            broker,
+            is_caught_up=has_read and has_session,
+            want_fence=want_fence,
+            want_shutdown=want_shutdown,
+            may_stop=want_shutdown and self._may_stop(image, broker),
+        )
+        if state is BrokerState.UNFENCED and broker.fenced:
+            await self._door.decide(
+                lambda newest: decide_unfencing(newest, broker_id, broker_epoch, self._broker_settings)
+            )
+            self.on_liveness()
+        elif state is BrokerState.SHUTTING_DOWN:
+            await self._door.decide(
+                lambda newest: decide_shutdown(newest, broker_id, broker_epoch, self._broker_settings)
+            )
+            self._stopping_at.setdefault(broker_id, self._door.image.end_offset)
+        elif (
+            state in (BrokerState.FENCED, BrokerState.STOPPED)
+            and not broker.fenced
+            and not self._is_last(image, broker)
+        ):
+            await self._fence(
+                {broker_id: "it has stopped" if want_shutdown else "it asked for it"}, {broker_id: broker_epoch}
+            )
+        self._hear(broker_id, broker_epoch, metadata_offset)
+        newest = self._door.image.brokers.get(broker_id, broker)
+        return HeartbeatAnswer(has_read, newest.fenced, should_shut_down=state is BrokerState.STOPPED)
+
+    async def unreachable(self, broker_id: int, broker_epoch: int) -> None:
+        """The connection to a broker was closed, and nobody took another one: its process is gone."""
+        broker = self._door.image.brokers.get(broker_id)
+        if broker is not None and broker.broker_epoch == broker_epoch and not broker.fenced:
+            reason = "its connection was closed, and it takes no other"
+            await self._fence({broker_id: reason}, {broker_id: broker_epoch})
+
+    async def remove(self, broker_id: int) -> None:
+        """Take a broker out of the cluster that does not run. Raises ApiError."""
+        await self._door.decide(
+            lambda image: decide_removal(
+                image, broker_id, self._broker_settings, has_session=broker_id in self._sessions
+            )
+        )
+
+    async def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        broker = self._door.image.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch < broker_epoch:
+            await self.brokers_changed()  # its heartbeat was faster than the word of its session
+            broker = self._door.image.brokers.get(broker_id)
+        if broker is not None and broker.broker_epoch == broker_epoch:
+            return broker
+        refusal = self._refused.get(broker_id)
+        if refusal is not None and refusal.broker_epoch == broker_epoch:
+            raise ApiError(ErrorCode.INVALID_REGISTRATION, refusal.reason)
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has no session with the epoch {broker_epoch}")
+
+    def _may_stop(self, image: MetadataImage, broker: BrokerImage) -> bool:
+        """Whether it leads nothing and the others know that, or there is nobody to lead in its place."""
+        if self._is_last(image, broker):
+            return True
+        if has_leadership(image, broker.broker_id):
+            return False
+        stopping_at = self._stopping_at.get(broker.broker_id)
+        if stopping_at is None:
+            return not broker.shutting_down
+        others = image.active_brokers() - {broker.broker_id, self._own_id}
+        lowest = self._tracker.lowest_offset(others)
+        return lowest is None or lowest >= stopping_at
+
+    def _is_last(self, image: MetadataImage, broker: BrokerImage) -> bool:
+        return not image.active_brokers() - {broker.broker_id}
+
+    def _hear(self, broker_id: int, broker_epoch: int, metadata_offset: int) -> None:
+        broker = self._door.image.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch or broker_id == self._own_id:
+            return
+        if broker.fenced:
+            self._tracker.forget(broker_id)
+            return
+        self._tracker.heard(broker_id, self._clock.monotonic_ms(), metadata_offset)
+        if self._check is None:
+            self._arm()
+
+    async def _fence(self, reasons: Mapping[int, str], epochs: Mapping[int, int]) -> None:
+        """Fence brokers, unless they were registered anew since."""
+
+        def decide(image: MetadataImage) -> Decision[frozenset[int]]:
+            present = {
+                broker_id: reason
+                for broker_id, reason in reasons.items()
+                if (broker := image.brokers.get(broker_id)) is not None and broker.broker_epoch == epochs[broker_id]
+            }
+            return decide_fencing(image, present, self._broker_settings)
+
+        for broker_id in await self._door.decide(decide):
+            self._tracker.forget(broker_id)
+            self._stopping_at.pop(broker_id, None)
+        self.on_liveness()
+
+    def _note(self, live: Sequence[LiveBroker], refused: Mapping[int, Refusal]) -> None:
+        self._sessions = {broker.broker_id: broker.broker_epoch for broker in live}
+        for broker_id, refusal in refused.items():
+            if self._refused.get(broker_id) != refusal:
+                logger.error("broker %d is not taken into the cluster: %s", broker_id, refusal.reason)
+        self._refused = refused
+
+    def _watched(self, image: MetadataImage) -> list[int]:
+        return [each.broker_id for each in image.live_brokers().values() if each.broker_id != self._own_id]
+
+    def _arm(self) -> None:
+        """Have the timer look when the first broker will have been silent for too long."""
+        next_ms = self._tracker.next_check_ms()
+        if self._check is not None:
+            if next_ms is not None and self._check_due_ms <= next_ms:
+                return
+            self._check.cancel()
+            self._check = None
+        if next_ms is not None:
+            self._check_at(next_ms)
+
+    def _check_at(self, due_ms: int) -> None:
+        self._check_due_ms = due_ms
+        self._check = self._timer.schedule(due_ms - self._clock.monotonic_ms(), self._on_check)
+
+    def _on_check(self) -> None:
+        self._check = None
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._check_due_ms > LATE_MS:
+            logger.warning(
+                "this broker stood still for %d ms: it gives the others a whole session time before it fences any",
+                now_ms - self._check_due_ms,
+            )
+            self._tracker.restart(self._watched(self._door.image), now_ms)
+        overdue = self._tracker.overdue(now_ms)
+        if overdue:
+            self._tasks.spawn(self._fence_silent(overdue, now_ms), "fencing brokers that are silent")
+        else:
+            self._arm()
+
+    async def _fence_silent(self, broker_ids: Sequence[int], now_ms: int) -> None:
+        brokers = self._door.image.brokers
+        reasons = {
+            each: f"nothing was heard of it for {self._tracker.silent_ms(each, now_ms)} ms" for each in broker_ids
+        }
+        try:
+            await self._fence(reasons, {each: brokers[each].broker_epoch for each in broker_ids if each in brokers})
+        except ApiError as error:
+            if self._own_id == -1:
+                return
+            logger.warning("silent brokers could not be fenced, trying again: %s", error)
+            self._check_at(self._clock.monotonic_ms() + RETRY_MS)
+            return
+        self._arm()

@@ -1,0 +1,32 @@
+"""Decides what a changed `min.insync.replicas` means for the replicas that are out of sync and eligible (KIP-966).
+
+A leader commits without them as soon as its ISR is as large as the new value: from then on they miss something.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ottla.metadata.controller.partition_changes import PartitionChanges
+from ottla.metadata.controller.partition_leadership import recount
+from ottla.metadata.controller.topic_replication import SETTINGS, ReplicationRules
+from ottla.metadata.image.delta import apply_records
+from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.records import ConfigRecord, MetadataRecord
+
+
+def changes_of_replication(records: Sequence[MetadataRecord]) -> bool:
+    """Whether a setting changes that decides about replication."""
+    return any(isinstance(record, ConfigRecord) and record.key in SETTINGS for record in records)
+
+
+def decide_recount(
+    image: MetadataImage, records: Sequence[MetadataRecord], broker_settings: Mapping[str, str]
+) -> PartitionChanges:
+    """What changes in partitions together with `records`, which change settings."""
+    after, _ = apply_records(image, records)
+    changes = PartitionChanges(image, ReplicationRules(after, broker_settings), image.active_brokers())
+    changes.each(
+        "min.insync.replicas was changed",
+        lambda partition: bool(partition.elr),
+        lambda state, rule: recount(state, changes.live, min_isr=rule.min_isr),
+    )
+    return changes
