@@ -42,6 +42,11 @@ class MetadataBroker:
         await self.lifecycle.start(self.broker_id, registration)
         self.lifecycle.follow()
 
+    def stand_still(self) -> None:
+        """Have it hear nothing of the store any more, as a process that is paused: it does not know what it lost."""
+        self.lifecycle._is_closed = True
+        self.lifecycle._resign = lambda: None  # type: ignore[method-assign]
+
     async def close(self) -> None:
         """End its session."""
         await self.lifecycle.close()

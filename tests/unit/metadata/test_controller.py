@@ -39,6 +39,7 @@ async def test_what_was_decided_is_there_after_a_restart(start_broker):
 
 async def test_a_controller_that_was_not_closed_is_fenced_by_the_next(start_broker):
     first = await start_broker()
+    first.stand_still()
     second = await start_broker()
     assert second.loader.image.controller_epoch > first.loader.image.controller_epoch
     with pytest.raises(ApiError) as refused:

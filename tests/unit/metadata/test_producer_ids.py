@@ -59,5 +59,6 @@ async def test_a_block_that_cannot_be_had_can_be_asked_for_again():
 async def test_ids_are_never_given_twice_after_a_restart(start_broker):
     first = await start_broker()
     given = await ProducerIdAllocator(first.controller.allocate_producer_ids).next()
+    first.stand_still()
     second = await start_broker()
     assert await ProducerIdAllocator(second.controller.allocate_producer_ids).next() > given
