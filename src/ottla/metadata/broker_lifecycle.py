@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 RETRY_MS: Final = 250
 """How long to wait before a store that could not be asked is asked again."""
 
+START_POLL_MS: Final = 20
+"""How often a broker that starts looks whether the controller has taken it in."""
+
 SECRET_BYTES: Final = 32
 """More than anybody can guess."""
 
@@ -72,11 +75,13 @@ class BrokerLifecycle:
         self._timer = timer
         self._tasks = tasks
         self._cluster_id = ""
+        self._unreachable_controller: int | None = None
         self._session: Session | None = None
         self._registration: BrokerRegistration | None = None
         self._controller_epoch: int | None = None
         self._has_session = False
         self._has_news = False
+        self._has_election_news = False
         self._is_settling = True
         self._is_closed = False
         self.on_registered: list[Callable[[Session], object]] = []
@@ -102,6 +107,11 @@ class BrokerLifecycle:
     async def open(self) -> str:
         """Open the store; returns the id of the cluster, which is new at the first start. Raises StoreError."""
         self._cluster_id = await self._store.open(topic_id_text(self._rng.uuid()))
+        self._store.watch(lambda _end_offset: self._settle_soon())
+        self._store.watch_brokers(self._on_brokers)
+        self._store.watch_controller(self._on_election)
+        self._store.watch_session(self._on_session_end)
+        self._controller.on_refused = self._on_refused
         return self._cluster_id
 
     async def cluster_secret(self) -> bytes:
@@ -117,11 +127,6 @@ class BrokerLifecycle:
         No other image follows, and no decision is seen, until `follow`. Raises StoreError, BrokerIdTakenError among
         them, and InvalidInputError when the stored metadata is damaged.
         """
-        self._store.watch(lambda _end_offset: self._settle_soon())
-        self._store.watch_brokers(self._on_brokers)
-        self._store.watch_controller(self._settle_soon)
-        self._store.watch_session(self._on_session_end)
-        self._controller.on_refused = self._on_refused
         await self._register(broker_id, registration)
         await self._loader.load(self._cluster_id)
         while not self._is_in_image():
@@ -131,7 +136,7 @@ class BrokerLifecycle:
             except (FencedError, StaleOffsetError, SessionExpiredError) as error:
                 self._on_refused(error)
             if not self._is_in_image() and not self._has_news:
-                await self._timer.sleep(RETRY_MS)
+                await self._timer.sleep(START_POLL_MS)
         await self._loader.hold()
         return self._loader.image
 
@@ -139,6 +144,11 @@ class BrokerLifecycle:
         """Let images come: those who act on them have subscribed."""
         self._loader.release()
         self._is_settling = False
+        self._settle_soon()
+
+    def controller_unreachable(self, controller_epoch: int) -> None:
+        """The controller of this epoch refuses connections: have it followed by another, though its session lasts."""
+        self._unreachable_controller = controller_epoch
         self._settle_soon()
 
     async def close(self) -> None:
@@ -174,6 +184,10 @@ class BrokerLifecycle:
             logger.warning("the brokers that came or went could not be taken in, trying again: %s", error)
             await self._timer.sleep(RETRY_MS)
             self._on_brokers()
+
+    def _on_election(self) -> None:
+        self._has_election_news = True
+        self._settle_soon()
 
     def _on_session_end(self) -> None:
         self._has_session = False
@@ -225,11 +239,19 @@ class BrokerLifecycle:
         """Take the role that the store says is this broker's, and read what there is to read."""
         if not self._has_session:
             await self._register_again()
-        if self.is_controller:
+        if self.is_controller and not self._has_election_news:
             return
-        newest = await self._store.controller()
+        self._has_election_news = False
+        try:
+            newest = await self._store.controller()
+        except StoreError:
+            self._has_election_news = True
+            raise
+        if newest.epoch == self._controller_epoch:
+            return
+        self._resign()
         own_id = self.session.broker_id
-        if newest.alive and newest.broker_id != own_id:
+        if newest.alive and newest.broker_id != own_id and newest.epoch != self._unreachable_controller:
             await self._loader.catch_up()
             return
         epoch = await self._store.elect(self.session, seen_epoch=newest.epoch)

@@ -1,7 +1,11 @@
+import asyncio
+
 import pytest
 
+from ottla.metadata import loader
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.records import BrokerRemovedRecord
+from ottla.metadata.registration import decode_registration
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
@@ -48,3 +52,86 @@ async def test_records_of_another_controller_are_acted_upon_as_ones_own(start_br
     assert seen == [{1}]
     assert broker.loader.image is image
     assert image.brokers == {}
+
+
+async def test_one_broker_decides_and_the_others_follow(start_broker):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    assert [broker.lifecycle.is_controller for broker in (first, second)] == [True, False]
+    await first.controller.create_topics([NewTopic("a")])
+    await until(lambda: second.loader.image.topic("a") is not None)
+    assert second.loader.image.controller_id == 1
+    assert set(first.loader.image.brokers) == {1, 2}
+    with pytest.raises(ApiError) as refused:
+        await second.controller.create_topics([NewTopic("b")])
+    assert refused.value.code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_when_the_controller_ends_another_broker_decides(start_broker):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    epochs = []
+    second.lifecycle.on_became_controller.append(epochs.append)
+    await first.controller.create_topics([NewTopic("a")])
+    await first.close()
+    await until(lambda: bool(epochs))
+    assert second.lifecycle.is_controller
+    await second.controller.create_topics([NewTopic("b")])
+    image = second.loader.image
+    assert (image.controller_id, image.controller_epoch) == (2, 2)
+    assert image.topic("a") is not None
+
+
+async def test_a_controller_that_is_fenced_resigns_and_follows(start_broker):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    resigned = []
+    first.lifecycle.on_resigned.append(lambda: resigned.append(1))
+    second.lifecycle.controller_unreachable(1)
+    await until(lambda: second.lifecycle.is_controller and not first.lifecycle.is_controller)
+    assert resigned == [1]
+    await second.controller.create_topics([NewTopic("a")])
+    await until(lambda: first.loader.image.topic("a") is not None)
+
+
+async def test_a_broker_whose_session_ended_registers_anew(start_broker):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    lost, registered = [], []
+    second.lifecycle.on_session_lost.append(lambda: lost.append(1))
+    second.lifecycle.on_registered.append(registered.append)
+    before = second.lifecycle.session
+    first.store._file.end_session(before)
+    first.store._wake()
+    await until(lambda: bool(registered))
+    assert lost == [1]
+    assert registered == [second.lifecycle.session]
+    assert second.lifecycle.session.broker_epoch > before.broker_epoch
+    live = {each.broker_id: each for each in await first.store.live_brokers()}
+    said = decode_registration(live[2].registration)
+    assert (said.previous_epoch, said.clean_since) == (before.broker_epoch, before.broker_epoch)
+    await until(lambda: epoch_of_second(first) == second.lifecycle.session.broker_epoch)
+
+
+async def test_a_follower_that_finds_a_snapshot_goes_on_from_there(start_broker, monkeypatch):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    await second.loader.hold()
+    monkeypatch.setattr(loader, "SNAPSHOT_AFTER_RECORDS", 0)
+    changes = []
+    second.loader.publisher.subscribe(lambda image, delta: changes.append({each.name for each in delta.created_topics}))
+    for name in "abc":
+        await first.controller.create_topics([NewTopic(name)])
+    assert (await second.store.read(second.loader.image.end_offset)).snapshot is not None
+    second.loader.release()
+    await until(lambda: second.loader.image.end_offset == first.loader.image.end_offset)
+    assert set().union(*changes) == {"a", "b", "c"}
+    assert {topic.name for topic in second.loader.image.topics()} == {"a", "b", "c"}
+
+
+def epoch_of_second(broker):
+    """The broker epoch by which a broker knows broker 2."""
+    known = broker.loader.image.brokers.get(2)
+    return known and known.broker_epoch
+
+
+async def until(holds):
+    """Wait until something holds that other tasks bring about."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
