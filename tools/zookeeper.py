@@ -1,0 +1,202 @@
+"""ZooKeeper servers for tests and for trying a cluster out: one, or an ensemble, on this machine.
+
+    python -m tools.zookeeper --servers 3 [--data DIR]
+
+Installs Debian's package `zookeeper` when it is missing, starts the servers on free ports, prints what to give to
+`ottla serve --metadata`, and stops them at Ctrl-C. Without --data what they keep is gone with them. Their ticks are
+short, so that sessions end fast: for tests, not for production.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+JAR = Path("/usr/share/java/zookeeper.jar")
+TICK_MS = 200
+READY_S = 60.0
+JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def install() -> None:
+    """See that ZooKeeper is installed. Raises RuntimeError with what to do when it cannot be."""
+    if JAR.exists() and shutil.which("java"):
+        return
+    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "zookeeper"]
+    if not shutil.which("java"):
+        command.append("default-jre-headless")
+    if os.geteuid() != 0:
+        command = ["sudo", "-n", *command]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    print("installing ZooKeeper", file=sys.stderr, flush=True)
+    for attempt in (["apt-get", "update", "-qq"], command):
+        before = ["sudo", "-n"] if attempt is not command and os.geteuid() != 0 else []
+        try:
+            done = subprocess.run([*before, *attempt], env=environment, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {error}") from error
+        if done.returncode and attempt is command:
+            raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {done.stderr.strip()}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class ZooKeeperServers:
+    """Servers that can be stopped, killed and started again one by one; each keeps its port and its data."""
+
+    def __init__(self, directory: Path, count: int = 1, *, settings: dict[str, str] | None = None) -> None:
+        install()
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
+        ports = free_ports(3 * count)
+        self.ports = ports[:count]
+        """The ports of the clients."""
+        common = {
+            "tickTime": str(TICK_MS),
+            "initLimit": "50",
+            "syncLimit": "10",
+            "minSessionTimeout": str(2 * TICK_MS),
+            "maxSessionTimeout": "60000",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "maxClientCnxns": "0",
+            **(settings or {}),
+        }
+        if count > 1:
+            for number in range(count):
+                common[f"server.{number + 1}"] = f"127.0.0.1:{ports[count + number]}:{ports[2 * count + number]}"
+        for number in range(count):
+            home = self._home(number)
+            home.mkdir(parents=True)
+            (home / "myid").write_text(f"{number + 1}\n")
+            own = {"dataDir": str(home), "clientPort": str(self.ports[number]), "clientPortAddress": "127.0.0.1"}
+            self._config(number).write_text("".join(f"{key}={value}\n" for key, value in {**common, **own}.items()))
+
+    @property
+    def hosts(self) -> str:
+        """All servers, as a client wants them."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def location(self, node: str = "ottla") -> str:
+        """Where a broker keeps its metadata: what `--metadata` takes."""
+        return f"zookeeper://{self.hosts}/{node}"
+
+    def start(self) -> "ZooKeeperServers":
+        """Start those that do not run, and wait until they serve."""
+        for number, process in enumerate(self._processes):
+            if process is None:
+                self.start_one(number)
+        self.wait_until_ready()
+        return self
+
+    def start_one(self, number: int) -> None:
+        """Begin to start one."""
+        command = ["java", *JAVA, "-cp", str(JAR), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
+        with (self._home(number) / "log").open("ab") as log:
+            self._processes[number] = subprocess.Popen(
+                [*command, str(self._config(number))], stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait_until_ready(self) -> None:
+        """Wait until those that run serve clients."""
+        end = time.monotonic() + READY_S
+        for number, process in enumerate(self._processes):
+            while process is not None and not self.mode(number):
+                if process.poll() is not None or time.monotonic() > end:
+                    log = (self._home(number) / "log").read_text()
+                    raise RuntimeError(f"ZooKeeper server {number} does not serve: {log[-2000:]}")
+                time.sleep(0.05)
+
+    def mode(self, number: int) -> str:
+        """`standalone`, `leader` or `follower`; empty when it serves nobody."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+        except OSError:
+            return ""
+        return next((line.split()[1] for line in answer.splitlines() if line.startswith("Mode:")), "")
+
+    def leader(self) -> int:
+        """Which of them leads."""
+        return next(number for number in range(len(self.ports)) if self.mode(number) in ("leader", "standalone"))
+
+    def kill(self, number: int) -> None:
+        """End one at once."""
+        self._end(number, signal.SIGKILL)
+
+    def pause(self, number: int) -> None:
+        """Stop one in its tracks."""
+        self._running(number).send_signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        """Let it go on."""
+        self._running(number).send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End all of them."""
+        for number, process in enumerate(self._processes):
+            if process is not None:
+                self._end(number, signal.SIGKILL)
+
+    def _running(self, number: int) -> "subprocess.Popen[bytes]":
+        process = self._processes[number]
+        assert process is not None, f"server {number} does not run"
+        return process
+
+    def _end(self, number: int, signal_number: int) -> None:
+        process = self._running(number)
+        process.send_signal(signal_number)
+        process.wait()
+        self._processes[number] = None
+
+    def _home(self, number: int) -> Path:
+        return self._directory / f"server-{number + 1}"
+
+    def _config(self, number: int) -> Path:
+        return self._home(number) / "zoo.cfg"
+
+    def __enter__(self) -> "ZooKeeperServers":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def main() -> None:
+    """Run servers until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="Run ZooKeeper servers for tests.")
+    parser.add_argument("--servers", type=int, default=1, choices=(1, 3, 5))
+    parser.add_argument("--data", type=Path, help="a new directory for what they keep")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ottla-zookeeper-") as temporary:
+        try:
+            servers = ZooKeeperServers(options.data or Path(temporary), options.servers)
+        except (RuntimeError, OSError) as error:
+            sys.exit(f"tools.zookeeper: {error}")
+        with servers:
+            print(f"ready: ottla serve --metadata {servers.location()}", flush=True)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            with suppress(KeyboardInterrupt):
+                signal.pause()
+
+
+if __name__ == "__main__":
+    main()
