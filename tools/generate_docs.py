@@ -160,6 +160,8 @@ LEFT_OUT = {
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own, none is fenced",
     ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
     ApiKey.ENVELOPE: "between brokers",
+    ApiKey.ALTER_PARTITION: "between brokers; 2 does not say which life of a broker is meant",
+    ApiKey.BROKER_HEARTBEAT: "between brokers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "between brokers",
     ApiKey.SASL_HANDSHAKE: "brokers prove to each other who they are; users do not yet",
     ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",

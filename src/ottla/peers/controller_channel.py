@@ -14,19 +14,30 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, ProtocolViolationError
 from ottla.client.retry import Deadline
+from ottla.metadata.controller.broker_watch import HeartbeatAnswer
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
+from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal, broker_principal
-from ottla.peers.broker_channels import FORWARD, GENERAL, BrokerChannels, Lane
+from ottla.peers.broker_channels import FORWARD, GENERAL, HEARTBEAT, BrokerChannels, Lane
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -68,13 +79,16 @@ class ControllerChannel:
         controller: Controller,
         publisher: MetadataPublisher,
         channels: BrokerChannels,
+        broker_epoch: Callable[[], int],
         *,
         clock: Clock,
         timer: Timer,
     ) -> None:
+        """`broker_epoch` is that of the newest session of this broker."""
         self._controller = controller
         self._publisher = publisher
         self._channels = channels
+        self._broker_epoch = broker_epoch
         self._clock = clock
         self._timer = timer
 
@@ -152,14 +166,67 @@ class ControllerChannel:
         """A block of producer ids. Raises ApiError as `Controller.allocate_producer_ids`."""
 
         async def ask(timeout_ms: int) -> range:
-            own = self._publisher.image.brokers.get(self._channels.broker_id)
-            request = AllocateProducerIdsRequest(self._channels.broker_id, own.broker_epoch if own is not None else -1)
+            request = AllocateProducerIdsRequest(self._channels.broker_id, self._broker_epoch())
             answer = await self.request(request, AllocateProducerIdsResponse, timeout_ms=timeout_ms)
             _require_decided(answer.error_code, "the controller gives out no producer ids")
             return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
         block = await self._decided(ask, self.deadline(OWN_REQUEST_MS))
         return await self._controller.allocate_producer_ids() if block is None else block
+
+    async def alter_partition(self, proposals: Sequence[PartitionProposal]) -> list[Outcome[PartitionState]]:
+        """Propose the ISR of partitions that this broker leads, once; the outcomes in the order of `proposals`.
+
+        Of the replicas an outcome says nothing when the controller is elsewhere.
+
+        Raises ApiError, and ClientError, of which all but BrokerUnreachableError may come after it was decided.
+        """
+        broker_id = self._channels.broker_id
+        if self.is_here:
+            return await self._controller.alter_partition(broker_id, self._broker_epoch(), proposals)
+        # One entry for each proposal: the answer has them in the same order.
+        topics = tuple(
+            TopicData(
+                each.topic_id,
+                (
+                    PartitionData(
+                        each.index,
+                        each.leader_epoch,
+                        new_isr_with_epochs=tuple(BrokerState(*member) for member in each.isr),
+                        partition_epoch=each.partition_epoch,
+                    ),
+                ),
+            )
+            for each in proposals
+        )
+        answer = await self.request(
+            AlterPartitionRequest(broker_id, self._broker_epoch(), topics),
+            AlterPartitionResponse,
+            timeout_ms=OWN_REQUEST_MS,
+        )
+        _require_decided(answer.error_code, "the controller takes no ISR from this broker")
+        results = [each for topic in answer.topics for each in topic.partitions]
+        if len(results) != len(proposals):
+            raise ProtocolViolationError("the controller answered another number of proposals than it was sent")
+        return [
+            ApiError(ErrorCode(each.error_code))
+            if each.error_code
+            else PartitionState(each.leader_id, each.leader_epoch, (), each.isr, each.partition_epoch)
+            for each in results
+        ]
+
+    async def heartbeat(self, *, want_shutdown: bool, timeout_ms: int) -> HeartbeatAnswer:
+        """Tell the controller that this broker lives. Raises ApiError as `Controller.heartbeat`, and ClientError."""
+        broker_id, broker_epoch = self._channels.broker_id, self._broker_epoch()
+        metadata_offset = self._publisher.image.end_offset
+        if self.is_here:
+            return await self._controller.heartbeat(
+                broker_id, broker_epoch, metadata_offset, want_shutdown=want_shutdown
+            )
+        request = BrokerHeartbeatRequest(broker_id, broker_epoch, metadata_offset, want_shut_down=want_shutdown)
+        answer = await self.request(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms, lane=HEARTBEAT)
+        _require_decided(answer.error_code, "the controller does not know this broker")
+        return HeartbeatAnswer(answer.is_caught_up, answer.is_fenced, answer.should_shut_down)
 
     async def _decided(self, ask: Callable[[int], Awaitable[T]], deadline: Deadline) -> T | None:
         """What the controller answers to `ask`, which is asked again while nobody decides; None when it is here.

@@ -2,7 +2,11 @@
 
 BrokerChannels      connections to the others      PeerAuthenticator   whom this one believes
 ControllerChannel   asks whoever is the controller Forwarding          the same for requests of clients
+Heartbeats          tell the controller that this broker lives, and when it wants to stop
 """
+
+import logging
+from typing import Final
 
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.gateways.kafka.forwarding import Forwarding
@@ -11,14 +15,21 @@ from ottla.metadata.broker_lifecycle import BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.model.errors import ApiError
 from ottla.peers.authentication import BrokerAuthentication
 from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.broker_channels import BrokerChannels
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.controller_channel import ControllerChannel
+from ottla.peers.heartbeats import Heartbeats
 from ottla.peers.peer_connection import PeerIo
 from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
+
+logger = logging.getLogger(__name__)
+
+LEAVE_MS_MAX: Final = 30_000
+"""How long a broker that is to stop waits for others to lead what it leads."""
 
 
 class ClusterMembership:
@@ -48,7 +59,25 @@ class ClusterMembership:
             timer=doors.timer,
             tasks=doors.tasks,
         )
-        self.controller = ControllerChannel(controller, publisher, self.channels, clock=doors.clock, timer=doors.timer)
+        self.controller = ControllerChannel(
+            controller,
+            publisher,
+            self.channels,
+            lambda: lifecycle.session.broker_epoch,
+            clock=doors.clock,
+            timer=doors.timer,
+        )
+        self.heartbeats = Heartbeats(
+            self.controller,
+            interval_ms=settings.integer("broker.heartbeat.interval.ms"),
+            timeout_ms=settings.integer("broker.session.timeout.ms") // 2,
+            timer=doors.timer,
+            tasks=doors.tasks,
+        )
+        self._controller = controller
+        lifecycle.on_became_controller.append(self._watch)
+        lifecycle.on_resigned.append(self._watch_no_more)
+        lifecycle.on_registered.append(lambda _session: self.heartbeats.beat_soon())
 
     async def identify(self, cluster_id: str, gateway: KafkaGateway) -> None:
         """The store is open: learn the secret, and believe those who know it. Raises StoreError."""
@@ -57,12 +86,40 @@ class ClusterMembership:
         self.channels.authentication = BrokerAuthentication(identity, doors.rng, doors.tasks)
         gateway.authenticator = PeerAuthenticator(identity, self.listener_name, doors.rng, doors.tasks)
         gateway.forwarding = Forwarding(self.controller)
+        gateway.on_broker_left = self.channels.check
 
     def join(self, image: MetadataImage) -> None:
         """This broker is registered, and this is the cluster."""
         self.channels.on_image(image)
         self._publisher.subscribe(self.channels.on_image)
+        self._publisher.subscribe(self.heartbeats.on_image)
+
+    def start(self) -> None:
+        """The doors are open: have the controller let clients come."""
+        self.heartbeats.start()
+
+    async def leave(self) -> None:
+        """Have others lead what this broker leads before the doors are closed: if there are any, not for long."""
+        others = self._publisher.image.active_brokers() - {self._settings.node_id}
+        if others and not await self.heartbeats.leave(LEAVE_MS_MAX):
+            logger.warning("not all leaders have moved to other brokers in time; stopping all the same")
+
+    def _watch(self, _epoch: int) -> None:
+        def on_unreachable(broker_id: int, broker_epoch: int) -> None:
+            self._doors.tasks.spawn(self._report(broker_id, broker_epoch), f"broker {broker_id} is unreachable")
+
+        self.channels.on_unreachable = on_unreachable
+
+    def _watch_no_more(self) -> None:
+        self.channels.on_unreachable = None
+
+    async def _report(self, broker_id: int, broker_epoch: int) -> None:
+        try:
+            await self._controller.broker_unreachable(broker_id, broker_epoch)
+        except ApiError as error:
+            logger.info("broker %d is unreachable, and it was not fenced: %s", broker_id, error)
 
     def close(self) -> None:
         """Leave the others alone."""
+        self.heartbeats.close()
         self.channels.close()

@@ -117,6 +117,7 @@ class Server:
         self._logs = logs
         self._doors = doors
         self._membership: ClusterMembership | None = None
+        self._is_started = False
         self._wire(store, listeners, is_shared=is_shared)
 
     def _wire(self, store: MetadataStore, listeners: Listeners, *, is_shared: bool) -> None:
@@ -297,6 +298,9 @@ class Server:
         self._logs.cleaner.start()
         self._memory_return.start()
         await self._listeners.start()
+        if self._membership is not None:
+            self._membership.start()
+        self._is_started = True
 
     def read_apis_later(self) -> None:
         """Have files that nobody needed by then read in a while, those of APIs and of kinds of groups, one in a turn of
@@ -322,6 +326,7 @@ class Server:
         """
         failure: Exception | None = None
         for close in (
+            *([self._membership.leave] if self._membership is not None and self._is_started else []),
             self._housekeeping.stop,
             self._memory_return.stop,
             self._gate.close,

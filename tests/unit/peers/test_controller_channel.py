@@ -77,6 +77,7 @@ class World:
             self.here,  # type: ignore[arg-type]
             self.publisher,
             channels,
+            lambda: 4,
             clock=self.timer.clock,
             timer=self.timer,
         )

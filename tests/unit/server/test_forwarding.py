@@ -11,6 +11,8 @@ from ottla.model.error_code import ErrorCode
 from ottla.network.address import Address
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -82,7 +84,10 @@ async def test_no_two_brokers_give_out_a_producer_id(brokers: list[WholeBroker],
 
 async def test_a_stranger_cannot_send_an_envelope_or_ask_in_the_name_of_a_broker(brokers: list[WholeBroker]) -> None:
     stranger = await connected(brokers[0].address)
-    stranger._versions._ranges.update({58: (0, 0), 67: (0, 0)})  # as if it had been told of them
+    epoch = brokers[0].image.brokers[2].broker_epoch
+    stranger._versions._ranges.update(
+        {56: (3, 3), 58: (0, 0), 63: (0, 2), 67: (0, 0)}
+    )  # as if it had been told of them
     inside = encode_request(1, None, new_topics("evil"), 7)[4:]
     principal = b"\x00\x00" + b"\x05User\x06admin\x00\x00"
     for data in (inside, b"not even a request"):
@@ -90,5 +95,12 @@ async def test_a_stranger_cannot_send_an_envelope_or_ask_in_the_name_of_a_broker
         assert (answer.error_code, answer.response_data) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     ids = await stranger.request(AllocateProducerIdsRequest(2, 1), AllocateProducerIdsResponse, timeout_ms=TIMEOUT_MS)
     assert (ids.error_code, ids.producer_id_len) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 0)
+    beat = await stranger.request(
+        BrokerHeartbeatRequest(2, epoch, 0, want_shut_down=True), BrokerHeartbeatResponse, timeout_ms=TIMEOUT_MS
+    )
+    assert (beat.error_code, beat.should_shut_down) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, False)
+    isr = await stranger.request(AlterPartitionRequest(2, epoch), AlterPartitionResponse, timeout_ms=TIMEOUT_MS)
+    assert isr.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert brokers[0].image.brokers[2].is_active
     stranger.close()
     assert brokers[0].image.topic("evil") is None

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from ottla.gateways.kafka.request_quotas import RequestQuotas
 from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
-from ottla.model.principal import ANONYMOUS
+from ottla.model.principal import ANONYMOUS, BROKER
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
@@ -58,6 +58,8 @@ class KafkaGateway:
         self.looked_up_max = LOOKED_UP_MAX
         self.authenticator: PeerAuthenticator | None = None
         """Who believes brokers; None on one that is alone."""
+        self.on_broker_left: Callable[[int], None] | None = None
+        """Called with the number of a broker when a connection that it had proved itself on has ended."""
         self.forwarding: Forwarding | None = None
         """What sends requests on to the controller; None on one that is alone."""
         self.served_versions = _served(row for row in apis.rows.values() if not row.is_between_brokers)
@@ -138,6 +140,8 @@ class KafkaConnection:
         for operation in tuple(self.waiting_fetches):
             operation.cancel()
         self.waiting_fetches.clear()
+        if self.principal.type == BROKER and self.gateway.on_broker_left is not None:
+            self.gateway.on_broker_left(int(self.principal.name))
 
     def _start(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
