@@ -25,6 +25,7 @@ from ottla.storage.log_segment import LookUp
 
 if TYPE_CHECKING:
     from ottla.broker.replica_reader import ReplicaReader
+    from ottla.replication.replica_selector import RackAwareSelector
 
 
 class FetchLimits(Struct, frozen=True):
@@ -38,6 +39,11 @@ class FetchLimits(Struct, frozen=True):
     """Whether the reader can be given records of a topic that is kept in zstd (KIP-110)."""
     replica: "ReplicaReader | None" = None
     """The follower that reads; None for a consumer."""
+    from_followers: bool = False
+    """Whether the reader may be served by a broker that does not lead (KIP-392)."""
+    selector: "RackAwareSelector | None" = None
+    """Who says which replica a reader in `rack` is to read from; None when that is the leader."""
+    rack: str = ""
 
 
 class FetchTarget(Struct):
@@ -85,6 +91,8 @@ class PartitionRead(Struct):
     aborted: Sequence[tuple[int, int]] | None = None
     """For readers of committed records producer id and first offset of the transactions that were aborted and may have
     some of `records`; None for the others."""
+    preferred_read_replica: int = -1
+    """The broker that the reader is to read from instead; -1 for this one."""
 
 
 def read_partitions(targets: Sequence[FetchTarget], limits: FetchLimits) -> list[PartitionRead]:
@@ -125,6 +133,7 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
         elif (
             read.error not in (ErrorCode.NONE, target.known_error)
             or read.diverging_epoch is not None
+            or read.preferred_read_replica >= 0
             or (total_bytes and read is not target.nothing)
         ):
             must_hear = True
@@ -140,7 +149,7 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
     if partition is None or target.error is not ErrorCode.NONE:
         return PartitionRead(target.error)
     try:
-        partition.require_leader_epoch(target.current_leader_epoch)
+        partition.require_leader_epoch(target.current_leader_epoch, from_followers=limits.from_followers)
         diverging = _diverging_epoch(partition, target)
         if not limits.knows_zstd and partition.log.config.compression_type is CompressionType.ZSTD:
             return PartitionRead(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -156,6 +165,8 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
         )
         max_bytes = min(left, target.max_bytes)
         if diverging is not None:
+            return read
+        if limits.selector is not None and _is_sent_elsewhere(read, partition, limits, target.offset):
             return read
         log = partition.log
         if upper <= target.offset <= log.log_end_offset and target.offset >= log.log_start_offset:
@@ -174,6 +185,16 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
             read.last_stable_offset = partition.last_stable_offset
             read.log_start_offset = partition.log.log_start_offset
     return read
+
+
+def _is_sent_elsewhere(read: PartitionRead, partition: Partition, limits: FetchLimits, offset: int) -> bool:
+    """Whether the reader is to read from another replica, which `read` tells it then."""
+    assert limits.selector is not None
+    read.preferred_read_replica = limits.selector.preferred(partition, limits.rack, offset)
+    if read.preferred_read_replica < 0:
+        return False
+    read.version = -1
+    return True
 
 
 def _diverging_epoch(partition: Partition, target: FetchTarget) -> DivergingEpoch | None:
@@ -270,7 +291,11 @@ class DelayedFetch(DelayedOperation):
             self._readable.put(position, read.total_bytes, target.max_bytes)
             if self._readable.total < self._limits.min_bytes and not self._readable.leaves_out:
                 return False
-        elif read.error in (ErrorCode.NONE, target.known_error) and read.diverging_epoch is None:
+        elif (
+            read.error in (ErrorCode.NONE, target.known_error)
+            and read.diverging_epoch is None
+            and read.preferred_read_replica < 0
+        ):
             return False
         return self.try_complete()
 
@@ -291,7 +316,7 @@ class FetchService:
     Belongs to the event loop; its methods never block.
     """
 
-    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_replicas")
+    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_replicas", "selector")
 
     def __init__(
         self,
@@ -305,6 +330,8 @@ class FetchService:
         self._purgatory = purgatory
         self._max_bytes = max_bytes
         self._authorizer = authorizer
+        self.selector: RackAwareSelector | None = None
+        """Sends consumers to replicas in their rack (`replica.selector.class`); None when all read from leaders."""
 
     @property
     def has_rules(self) -> bool:
@@ -320,11 +347,16 @@ class FetchService:
         read_committed: bool,
         knows_zstd: bool,
         replica: "ReplicaReader | None" = None,
+        from_followers: bool = False,
+        rack: str = "",
     ) -> FetchLimits:
         """What the reader asks for, within what he can get."""
         max_bytes = max(0, min(max_bytes, self._max_bytes))
         min_bytes = max(0, min(min_bytes, max_bytes))
-        return FetchLimits(max_bytes, min_bytes, max_wait_ms, read_committed, knows_zstd, replica)
+        selector = self.selector if rack and replica is None else None
+        return FetchLimits(
+            max_bytes, min_bytes, max_wait_ms, read_committed, knows_zstd, replica, from_followers, selector, rack
+        )
 
     def look_up(self, principal: Principal, topic: str | UUID, index: int, target: FetchTarget) -> None:
         """Set where `target` is read, in a partition of a topic that is named or given by its id, or why not.

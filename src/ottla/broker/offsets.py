@@ -88,7 +88,8 @@ class OffsetLookup:
         """Timestamp, offset and leader epoch of an end of a partition, or of the first record at or after a time.
 
         Raises ApiError UNSUPPORTED_VERSION for a special timestamp that nobody knows, NOT_LEADER_OR_FOLLOWER when the
-        partition goes meanwhile, and what `OffsetService.find` and the log raise.
+        partition goes meanwhile, OFFSET_NOT_AVAILABLE when a new leader has not heard yet what is committed (KIP-207),
+        and what `OffsetService.find` and the log raise.
         """
         partition = self._service.find(self._principal, topic, index, current_leader_epoch)
         log = partition.log
@@ -104,10 +105,15 @@ class OffsetLookup:
 
         await self._synced(partition, log.log_end_offset)
         if timestamp == LATEST:
+            _require_up_to_date(partition)
             return -1, end_offset(), partition.leader_epoch
         if timestamp == MAX_TIMESTAMP:
-            return await log.max_timestamp_offset(end_offset) or NOTHING
-        return await log.offset_for_timestamp(timestamp, end_offset) or NOTHING
+            found = await log.max_timestamp_offset(end_offset)
+        else:
+            found = await log.offset_for_timestamp(timestamp, end_offset)
+        if found is None:
+            _require_up_to_date(partition)
+        return found or NOTHING
 
     async def _synced(self, partition: Partition, offset: int) -> None:
         """Return when this replica has everything below `offset` as safe as it has to be, or will not have it soon."""
@@ -130,3 +136,10 @@ class OffsetLookup:
         finally:
             task.cancel()
         partition.require_leader_epoch(NO_EPOCH)
+
+
+def _require_up_to_date(partition: Partition) -> None:
+    if partition.is_behind_election:
+        raise ApiError(
+            ErrorCode.OFFSET_NOT_AVAILABLE, f"it is not known yet how much of {partition.topic_partition} is committed"
+        )

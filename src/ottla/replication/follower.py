@@ -25,6 +25,8 @@ class Follower:
 
     __slots__ = ("_clock", "_leader_high_watermark", "_partition")
 
+    epoch_start_offset = 0
+    """Only a leader has one."""
     unacknowledged_count = 0
     """Nobody waits for the high watermark here."""
 

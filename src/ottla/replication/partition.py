@@ -180,12 +180,14 @@ class Partition:
         """How many appends wait for the high watermark."""
         return self.role.unacknowledged_count
 
-    def require_leader_epoch(self, current_leader_epoch: int) -> None:
+    def require_leader_epoch(self, current_leader_epoch: int, *, from_followers: bool = False) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check.
+
+        With `from_followers` it need not be the leader, as long as there is one (KIP-392).
 
         Raises ApiError NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
         """
-        if not self.is_leader:
+        if not self.is_leader and not (from_followers and self.leader_id >= 0):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return
@@ -314,7 +316,13 @@ class Partition:
         The leader's own epoch begins at its log end even before anything was written in it.
         """
         log = self.log
-        return epoch_end(log.leader_epochs, self.leader_epoch, log.log_end_offset, epoch)
+        own_epoch = self.leader_epoch if self.is_leader else NO_EPOCH
+        return epoch_end(log.leader_epochs, own_epoch, log.log_end_offset, epoch)
+
+    @property
+    def is_behind_election(self) -> bool:
+        """Whether what was there when this broker began to lead is not known to be committed yet (KIP-207)."""
+        return self.high_watermark < self.role.epoch_start_offset
 
     def fail(self, message: str) -> None:
         """The log directory is gone: whoever waits for an acknowledgement is told so."""

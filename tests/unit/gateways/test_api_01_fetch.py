@@ -190,9 +190,9 @@ async def test_a_session_looks_only_at_partitions_that_changed_since_its_last_fe
     looked_at = []
     look = Partition.require_leader_epoch
 
-    def counted(partition: Partition, epoch: int) -> None:
+    def counted(partition: Partition, epoch: int, *, from_followers: bool) -> None:
         looked_at.append(partition.index)
-        look(partition, epoch)
+        look(partition, epoch, from_followers=from_followers)
 
     monkeypatch.setattr(Partition, "require_leader_epoch", counted)
     assert told(session_door.fetch(FETCH, session_fetch(session_id, 1), ANY_VERSION)) == []

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.fetch import FetchTarget, PartitionRead
+from ottla.broker.offsets import EARLIEST, LATEST, OffsetService
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.follower import Follower
 from ottla.replication.partition import ACKS_LEADER
+from ottla.replication.replica_selector import RackAwareSelector
 from ottla.replication.replicated_leader import ReplicatedLeader
-from tests.unit.replication.replicas import Cluster, cluster, until
+from tests.unit.replication.replicas import NAME, Broker, Cluster, cluster, until
 
 
 async def acked(future: "asyncio.Future[AppendAck]") -> ErrorCode:
@@ -203,6 +208,71 @@ async def something_happens(
                 for each, value in zip(leaders, values, strict=True)
             ]
     return []
+
+
+async def read_as_consumer(broker: Broker, offset: int, rack: str = "") -> PartitionRead:
+    done: asyncio.Future[list[PartitionRead]] = asyncio.get_running_loop().create_future()
+    limits = broker.fetches.limits(1 << 20, 1, 0, read_committed=False, knows_zstd=True, from_followers=True, rack=rack)
+    broker.fetches.fetch([FetchTarget(broker.partition, offset, 1 << 20)], limits, done.set_result)
+    return (await done)[0]
+
+
+async def test_a_follower_gives_consumers_what_it_knows_to_be_committed(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x", count=3)) is ErrorCode.NONE
+        follower = made.brokers[2]
+        await until(lambda: follower.partition.high_watermark == 3)
+        made.unreachable.add(3)
+        assert await acked(made.leader.append(b"y", acks=ACKS_LEADER)) is ErrorCode.NONE
+        await until(lambda: follower.end_offset == 4)
+        read = await read_as_consumer(follower, 0)
+        assert (read.error, read.high_watermark, read.total_bytes > 0) == (ErrorCode.NONE, 3, True)
+        assert (await read_as_consumer(follower, 3)).total_bytes == 0
+        assert (await read_as_consumer(follower, 4)).error is ErrorCode.NONE
+        assert (await read_as_consumer(follower, 5)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack_that_has_most(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        racks = {1: "a", 2: "b", 3: "b"}
+        made.leader.fetches.selector = RackAwareSelector(1, racks.get)
+        assert await acked(made.leader.append(b"x", count=3)) is ErrorCode.NONE
+        role = made.leader.partition.role
+        assert isinstance(role, ReplicatedLeader)
+        in_sync = role.in_sync
+        await until(lambda: all(state.end_offset == 3 for state in in_sync.followers.values()))
+        assert (await read_as_consumer(made.leader, 0, "a")).preferred_read_replica == -1
+        assert (await read_as_consumer(made.leader, 0, "c")).preferred_read_replica == -1
+        sent = await read_as_consumer(made.leader, 0, "b")
+        assert sent.preferred_read_replica in (2, 3)
+        assert sent.total_bytes == 0
+        made.unreachable.add(3)
+        assert await acked(made.leader.append(b"y", acks=ACKS_LEADER)) is ErrorCode.NONE
+        await until(lambda: in_sync.followers[2].end_offset == 4)
+        assert (await read_as_consumer(made.leader, 4, "b")).preferred_read_replica == 2
+        await made.fence(2)
+        assert (await read_as_consumer(made.leader, 4, "b")).preferred_read_replica == -1
+
+
+async def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x", count=3)) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
+        made.unreachable.update((1, 3))
+        made.brokers[2].partition.high_watermark = 1
+        await made.fence(1, but=(1,))
+        leader = made.leader.partition
+        assert (leader is made.brokers[2].partition, leader.is_behind_election) == (True, True)
+        offsets = OffsetService(made.leader.replicas, made.leader.clock, made.leader.timer)
+        for timestamp in (LATEST, 5_000):
+            with pytest.raises(ApiError) as caught:
+                await offsets.lookup(ANONYMOUS, read_committed=False).find(*NAME, -1, timestamp)
+            assert caught.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        assert (await offsets.lookup(ANONYMOUS, read_committed=False).find(*NAME, -1, EARLIEST))[1] == 0
+        assert (await offsets.lookup(ANONYMOUS, read_committed=False).find(*NAME, -1, 1_000))[1] == 0
+        made.unreachable.discard(3)
+        await until(lambda: not leader.is_behind_election)
+        assert (await offsets.lookup(ANONYMOUS, read_committed=False).find(*NAME, -1, LATEST))[1] == 3
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 STORAGE_ERROR_VERSION: Final = 6
 """Before it readers hear NOT_LEADER_OR_FOLLOWER instead: they know that they can try again then (KIP-112)."""
 ZSTD_VERSION: Final = 10
+RACK_VERSION: Final = 11
+"""From it on consumers know that a follower may serve them."""
 DIVERGING_EPOCH_VERSION: Final = 12
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
@@ -81,6 +83,8 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         read_committed=request.isolation_level == READ_COMMITTED,
         knows_zstd=ctx.api_version >= ZSTD_VERSION,
         replica=replica,
+        from_followers=ctx.api_version >= RACK_VERSION,
+        rack=request.rack_id,
     )
     targets = _targets(ctx, fetches, partitions, has_session=session is not None)
     waiting: DelayedOperation | None = None
@@ -231,6 +235,7 @@ def _response(
                 last_stable_offset=read.last_stable_offset,
                 log_start_offset=read.log_start_offset,
                 aborted_transactions=None if read.aborted is None else _aborted(read.aborted),
+                preferred_read_replica=read.preferred_read_replica,
                 records=read.records if read.records is not None else b"",
             )
         else:

@@ -1,7 +1,8 @@
 """ListOffsets (key 2), versions 1 to 11.
 
-2 isolation level; 4 leader epoch (KIP-320); 6 flexible; 7 max timestamp, -3 (KIP-734); 8 earliest local offset, -4
-(KIP-405); 9 latest tiered offset, -5 (KIP-1005); 10 time-out (KIP-1075); 11 earliest pending upload, -6 (KIP-1023).
+2 isolation level; 4 leader epoch (KIP-320); 5 offset not available (KIP-207); 6 flexible; 7 max timestamp, -3
+(KIP-734); 8 earliest local offset, -4 (KIP-405); 9 latest tiered offset, -5 (KIP-1005); 10 time-out (KIP-1075);
+11 earliest pending upload, -6 (KIP-1023).
 """
 
 from collections import Counter
@@ -32,6 +33,8 @@ _MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9,
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 LEADER_EPOCH_VERSION: Final = 4
+NOT_AVAILABLE_VERSION: Final = 5
+"""Before it clients that ask too early after an election hear LEADER_NOT_AVAILABLE (KIP-207)."""
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -53,7 +56,10 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
                     raise ApiError(ErrorCode.INVALID_REQUEST, "a partition is named more than once")
                 answer = await _look_up(ctx, request, lookup, topic.name, partition)
             except ApiError as error:
-                answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=error.code)
+                code = error.code
+                if code is ErrorCode.OFFSET_NOT_AVAILABLE and ctx.api_version < NOT_AVAILABLE_VERSION:
+                    code = ErrorCode.LEADER_NOT_AVAILABLE
+                answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=code)
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(topics=tuple(topics))

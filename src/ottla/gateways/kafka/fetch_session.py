@@ -68,7 +68,12 @@ class SessionPartition(Struct):
             self.told_offsets,
             (read.high_watermark, read.last_stable_offset, read.log_start_offset),
         )
-        return read.total_bytes > 0 or read.diverging_epoch is not None or self.told_offsets != before
+        return (
+            read.total_bytes > 0
+            or read.diverging_epoch is not None
+            or read.preferred_read_replica >= 0
+            or self.told_offsets != before
+        )
 
 
 class FetchSession:
