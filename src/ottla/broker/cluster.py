@@ -9,8 +9,6 @@ from msgspec import Struct
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.image import BrokerImage, MetadataImage
-from ottla.model.error_code import ErrorCode
-from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ class Node(Struct, frozen=True):
     host: str
     port: int
     rack: str | None
+    is_fenced: bool = False
 
 
 class Quorum(Struct, frozen=True):
@@ -80,36 +79,44 @@ class ClusterView:
         image = self._current_image()
         return Quorum(image.controller_id, image.controller_epoch, image.end_offset)
 
-    def unregister(self, principal: Principal, broker_id: int) -> None:
-        """Take a broker out that is not there any more: there is none, so that this always raises ApiError.
-
-        BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it runs), CLUSTER_AUTHORIZATION_FAILED.
-        """
+    def require_alterer(self, principal: Principal) -> None:
+        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may not change the cluster."""
         require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
-        if broker_id not in self._current_image().brokers:
-            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} runs: it leaves the cluster when it is stopped")
 
-    def nodes(self, connection: "Connection") -> tuple[Node, ...]:
-        """Every broker, by its number, with an address that the client of `connection` can use.
+    def nodes(self, connection: "Connection", *, with_fenced: bool = False) -> tuple[Node, ...]:
+        """The brokers that serve, or all of them, by their numbers, with addresses that the client of `connection` can
+        use.
 
-        This broker is told at the address that the listener by which the client came advertises. Where that advertises
-        none, at the one by which the client came: whoever got through to `127.0.0.1` or to a name in a container's
-        network gets through to it again.
+        Each is told at its listener of the name by which the client came; one that has no such listener is not told.
+        Where that advertises nothing and all brokers are of one host, the host is the one by which the client came:
+        whoever got through to `127.0.0.1` or to a name in a container's network gets through to it again.
         """
-        brokers = self._current_image().brokers
-        return tuple(self._node(brokers[broker_id], connection) for broker_id in sorted(brokers))
+        image = self._current_image()
+        brokers = image.brokers if with_fenced else image.live_brokers()
+        nodes = (self._node(brokers[broker_id], connection) for broker_id in sorted(brokers))
+        return tuple(node for node in nodes if node is not None)
 
     def node(self, node_id: int, connection: "Connection") -> Node | None:
-        """One broker, or None when it is not there."""
+        """A broker that serves, or None when it is not there."""
         broker = self._current_image().brokers.get(node_id)
-        return self._node(broker, connection) if broker is not None else None
+        return self._node(broker, connection) if broker is not None and not broker.fenced else None
 
-    def _node(self, broker: BrokerImage, connection: "Connection") -> Node:
+    def _node(self, broker: BrokerImage, connection: "Connection") -> Node | None:
         local = connection.local
+        advertised = self._advertised.get(connection.listener_name) if self._advertised else None
         if broker.broker_id == self.node_id:
-            advertised = self._advertised.get(connection.listener_name) if self._advertised else None
-            if advertised is not None:
-                return Node(broker.broker_id, advertised.host, advertised.port, broker.rack)
-            return Node(broker.broker_id, local.host, local.port, broker.rack)
-        return Node(broker.broker_id, broker.host or local.host, broker.port, broker.rack)
+            host, port = (advertised.host, advertised.port) if advertised is not None else (local.host, local.port)
+        elif not broker.endpoints:  # registered by an older release
+            host, port = broker.host or local.host, broker.port
+        else:
+            endpoint = broker.endpoints.get(connection.listener_name)
+            if endpoint is None:
+                return None
+            host, port = endpoint
+            if broker.host is None and advertised is None and _is_loopback(host):
+                host = local.host
+        return Node(broker.broker_id, host, port, broker.rack, broker.fenced)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host in ("::1", "localhost")

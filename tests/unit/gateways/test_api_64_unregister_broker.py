@@ -12,7 +12,7 @@ async def test_a_broker_that_is_not_there_is_not_registered(door):
 
 async def test_a_broker_that_runs_is_not_taken_out(door):
     answer = await door.ask(API, UnregisterBrokerRequest(1))
-    assert (answer.error_code, "when it is stopped" in answer.error_message) == (ErrorCode.INVALID_REQUEST, True)
+    assert (answer.error_code, "stop it before" in answer.error_message) == (ErrorCode.INVALID_REQUEST, True)
     assert list(door.image.brokers) == [1]
 
 

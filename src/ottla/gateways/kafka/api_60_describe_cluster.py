@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2 (KIP-700).
 
-1 brokers or controllers can be asked for (KIP-919); 2 fenced brokers (KIP-1073), of which there are none: a broker that
-is not there is not in the cluster.
+1 brokers or controllers can be asked for (KIP-919); 2 fenced brokers (KIP-1073): those that are registered and do not
+serve.
 """
 
 from ottla.gateways.kafka.api import Api
@@ -16,6 +16,7 @@ from ottla.protocol.messages.describe_cluster import (
 )
 
 BROKERS, CONTROLLERS = 1, 2
+FIRST_VERSION_WITH_FENCED = 2
 
 
 def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -32,8 +33,14 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         brokers=tuple(
-            DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in cluster.nodes(ctx.connection)
+            DescribeClusterBroker(
+                broker_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=node.is_fenced and ctx.api_version >= FIRST_VERSION_WITH_FENCED,
+            )
+            for node in cluster.nodes(ctx.connection, with_fenced=request.include_fenced_brokers)
         ),
         cluster_authorized_operations=(
             operation_bits(cluster.operations(ctx.principal))

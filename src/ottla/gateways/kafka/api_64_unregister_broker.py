@@ -1,7 +1,6 @@
 """UnregisterBroker (key 64), version 0 (KIP-631).
 
-A broker is in the cluster for as long as its session lasts and is gone with it: there are no registrations of brokers
-that are not there.
+A broker that does not run stays registered, fenced, until it is taken out for good; one that runs is not taken out.
 """
 
 from ottla.gateways.kafka.api import Api
@@ -12,9 +11,10 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, U
 
 
 async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Say why the broker is not taken out."""
+    """Take a broker out that does not come back."""
     try:
-        ctx.broker.cluster.unregister(ctx.principal, request.broker_id)
+        ctx.broker.cluster.require_alterer(ctx.principal)
+        await ctx.broker.controller.unregister_broker(request.broker_id)
     except ApiError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
     return UnregisterBrokerResponse(error_message=None)

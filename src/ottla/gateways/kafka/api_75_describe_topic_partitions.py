@@ -9,8 +9,8 @@ from itertools import islice
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.topic_entries import leader_or_error, offline_replicas
-from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
+from ottla.gateways.kafka.topic_entries import TOPIC_ENTRIES, leader_or_error, offline_replicas
+from ottla.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
@@ -78,7 +78,8 @@ def _topic(ctx: RequestContext, topic: TopicImage, start: int, count: int) -> De
 
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
-    leader, error = leader_or_error(partition, image.brokers)
+    live = TOPIC_ENTRIES.live_brokers(image)
+    leader, error = leader_or_error(partition, live)
     return DescribeTopicPartitionsResponsePartition(
         error_code=error,
         partition_index=partition.index,
@@ -86,9 +87,9 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopic
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-        offline_replicas=offline_replicas(partition, image.brokers),
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=() if partition.last_known_leader == NO_LEADER else (partition.last_known_leader,),
+        offline_replicas=offline_replicas(partition, live),
     )
 
 

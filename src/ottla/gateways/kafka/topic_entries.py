@@ -19,24 +19,33 @@ class TopicEntries:
         self._entries: WeakKeyDictionary[TopicImage, tuple[Mapping[int, BrokerImage], MetadataResponseTopic]] = (
             WeakKeyDictionary()
         )
+        self._live_of: Mapping[int, BrokerImage] | None = None
+        self._live: Mapping[int, BrokerImage] = {}
+
+    def live_brokers(self, image: MetadataImage) -> Mapping[int, BrokerImage]:
+        """The brokers that serve, made once for all topics of an image."""
+        if self._live_of is not image.brokers:
+            self._live_of, self._live = image.brokers, image.live_brokers()
+        return self._live
 
     def entry(self, image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
         """The entry of a topic, without authorized operations."""
         known = self._entries.get(topic)
         if known is not None and known[0] is image.brokers:
             return known[1]
+        live = self.live_brokers(image)
         entry = MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=tuple(_partition(partition, image.brokers) for partition in topic.partitions),
+            partitions=tuple(_partition(partition, live) for partition in topic.partitions),
         )
         self._entries[topic] = (image.brokers, entry)
         return entry
 
 
 def leader_or_error(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ErrorCode]:
-    """The leader as clients are told it, or -1 and the reason: a leader whose broker is not there is none."""
+    """The leader as clients are told it, or -1 and the reason: a leader whose broker does not serve is none."""
     if partition.leader in brokers:
         return partition.leader, ErrorCode.NONE
     return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
@@ -56,7 +65,7 @@ def _partition(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) ->
 
 
 def offline_replicas(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
-    """The replicas whose broker is not there."""
+    """The replicas whose broker does not serve."""
     return tuple(broker_id for broker_id in partition.replicas if broker_id not in brokers)
 
 
