@@ -31,7 +31,12 @@ def open_store(location: str, data_dir: Path, *, session_timeout_ms: int = SESSI
     """
     _require_location(location)
     if location.startswith(ZOOKEEPER):
-        raise InvalidSettingError(f"metadata={location} is not served yet: write {EMBEDDED} or {EMBEDDED}:PATH")
+        hosts, slash, node = location.removeprefix(ZOOKEEPER).partition("/")
+        try:
+            from ottla.metadata.store.zookeeper import ZooKeeperStore
+        except ImportError as error:
+            raise InvalidSettingError(f"metadata={location} needs kazoo: pip install 'ottla[zookeeper]'") from error
+        return ZooKeeperStore(hosts, (slash + node).rstrip("/"), session_timeout_ms=session_timeout_ms)
     from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
 
     _, _, path = location.partition(":")

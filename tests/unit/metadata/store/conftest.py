@@ -6,14 +6,25 @@ from pathlib import Path
 import pytest
 
 from tests.unit.metadata.store.party import Party
+from tools.zookeeper import ZooKeeperServers
 
 NewParty = Callable[..., Party]
 
 
-@pytest.fixture(params=["embedded"])
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServers]:
+    """One ZooKeeper server for all tests that do not stop it; each uses a node of its own."""
+    with ZooKeeperServers(tmp_path_factory.mktemp("zookeeper") / "servers") as servers:
+        yield servers
+
+
+@pytest.fixture(params=["embedded", "zookeeper"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty store is, of each engine."""
-    return f"embedded:{tmp_path / 'store'}"
+    if request.param == "embedded":
+        return f"embedded:{tmp_path / 'store'}"
+    servers: ZooKeeperServers = request.getfixturevalue("zookeeper")
+    return servers.location(f"tests/{tmp_path.name}")
 
 
 @pytest.fixture

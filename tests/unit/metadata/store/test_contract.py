@@ -12,6 +12,8 @@ from ottla.metadata.store.interface import (
     StoreError,
 )
 
+pytestmark = pytest.mark.slow
+
 SHORT_MS = 1_000
 """A session that a paused party outlives."""
 
@@ -46,7 +48,7 @@ def test_growth_of_the_log_is_told_to_all(new_party):
 
 
 def test_the_end_of_a_process_is_told_to_the_others(new_party):
-    first, second = new_party(), new_party()
+    first, second = new_party(session_timeout_ms=SHORT_MS), new_party()
     first.register(1)
     epoch = second.register(2)
     first.elect()
@@ -146,7 +148,7 @@ def test_the_next_process_of_a_directory_takes_its_session_over(new_party):
 
 @pytest.mark.parametrize("directory", ["another directory", None])
 def test_an_id_that_is_taken_is_refused_to_another_directory(new_party, directory):
-    first, second = new_party(), new_party()
+    first, second = new_party(session_timeout_ms=SHORT_MS), new_party()
     epoch = first.register(1, "directory")
     with pytest.raises(BrokerIdTakenError, match=r"broker 1 .* another node\.id"):
         second.register(1, directory)
