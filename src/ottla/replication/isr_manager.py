@@ -100,6 +100,7 @@ class IsrManager:
         self.live_brokers.clear()
         self.live_brokers.update(live_brokers)
         for leader in self._current():
+            leader.let_join()
             leader.advance()
 
     def tell_followers(self, partition: "Partition") -> None:
@@ -135,6 +136,7 @@ class IsrManager:
             logger.info("%s: the controller refused the ISR: %s", leader.name, answer.error.name)
             leader.next_proposal_ms = self.clock.monotonic_ms() + RETRY_MS
             leader.in_sync.withdraw()
+            self._timer.schedule(RETRY_MS, leader.let_join)
             leader.advance()
 
     def _send_again(self, leader: ReplicatedLeader, proposal: PartitionProposal, unanswered: int) -> None:
@@ -148,6 +150,7 @@ class IsrManager:
         if leader.in_sync.adopt(leader.in_sync.replicas, answer.isr, answer.partition_epoch, self.clock.monotonic_ms()):
             logger.info("%s: ISR is %s", leader.name, _listed(answer.isr))
             partition.isr_size = len(answer.isr)
+            leader.let_join()
             leader.advance()
 
     def _look(self) -> None:
@@ -155,6 +158,7 @@ class IsrManager:
         now_ms = self.clock.monotonic_ms()
         for leader in self._current():
             leader.shrink(now_ms)
+            leader.let_join()
             leader.advance()
 
     def _current(self) -> list[ReplicatedLeader]:

@@ -92,7 +92,7 @@ class PartitionRoles:
     def _say(self, partition: "Partition", image: PartitionImage) -> None:
         if len(image.replicas) > 1 or image.leader != self._broker_id:
             leader = "nobody leads" if image.leader == NO_LEADER else f"broker {image.leader} leads"
-            logger.info(
+            logger.debug(
                 "%s: %s in leader epoch %d, ISR %s, log up to %d, committed up to %d",
                 partition.topic_partition,
                 leader if image.leader != self._broker_id else "this broker leads",

@@ -37,6 +37,10 @@ FIRST_BACKOFF_MS: Final = 20
 """The first wait after an error: a leader that has not heard yet that it leads will have in a moment."""
 
 
+MOMENTS_MAX: Final = 6
+"""So often in a row that is nothing to speak of: a second and more."""
+
+
 class ReplicaFetchLimits(Struct, frozen=True):
     """`replica.fetch.wait.max.ms`, `replica.fetch.min.bytes`, `replica.fetch.max.bytes` (of a partition),
     `replica.fetch.response.max.bytes`, `replica.fetch.backoff.ms`, `replica.socket.timeout.ms`.
@@ -247,7 +251,10 @@ class ReplicaFetcher:
             self._restart(followed, data.log_start_offset)
             return None
         if error is not ErrorCode.NONE:
-            self._failed(followed, error.name)
+            if error in _IN_A_MOMENT and followed.failures < MOMENTS_MAX:
+                self._delay(followed)
+            else:
+                self._failed(followed, error.name)
             return None
         followed.failures = 0
         if data.diverging_epoch.epoch >= 0:
@@ -339,6 +346,17 @@ class ReplicaFetcher:
         """Whether the partition still follows the leader in the same epoch."""
         return self._followed.get(followed.key) is followed and followed.partition.role is followed.role
 
+
+_IN_A_MOMENT: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""One of the two has not heard yet what the other knows."""
 
 _NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(

@@ -65,6 +65,7 @@ class ReplicatedLeader(Leader):
         """The controller decided on the replicas or the ISR in this leader epoch; False when that is known."""
         if not self.in_sync.adopt(image.replicas, image.isr, image.partition_epoch, self._clock.monotonic_ms()):
             return False
+        self.let_join()
         self.advance()
         return True
 
@@ -88,14 +89,26 @@ class ReplicatedLeader(Leader):
             now_ms=self._clock.monotonic_ms(),
         )
         if error is ErrorCode.NONE:
-            if broker_id not in in_sync.committed and in_sync.proposed is None:
+            if broker_id not in in_sync.committed:
                 self._let_join(broker_id)
             self.advance()
         return error
 
+    def let_join(self) -> None:
+        """Ask for an ISR with a follower that may join by now: one that has nothing to fetch says nothing new."""
+        in_sync = self.in_sync
+        if self.is_over:
+            return
+        if in_sync.proposed is None and len(in_sync.committed) < len(in_sync.replicas):
+            for broker_id in in_sync.followers:
+                if broker_id not in in_sync.committed and in_sync.proposed is None:
+                    self._let_join(broker_id)
+
     def _let_join(self, broker_id: int) -> None:
+        if self._clock.monotonic_ms() < self.next_proposal_ms:
+            return
         isr = self.in_sync.with_joining(broker_id, self._partition.high_watermark)
-        if isr is not None and self._clock.monotonic_ms() >= self.next_proposal_ms:
+        if isr is not None:
             self._manager.propose(self, isr, f"broker {broker_id} has caught up")
 
     def shrink(self, now_ms: int) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ottla.metadata.image.image import MetadataImage
 from ottla.peers.broker_channels import BrokerChannels, fetch_lane
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from ottla.replication.batch_opener import BatchOpener
@@ -12,13 +13,27 @@ from ottla.replication.isr_manager import IsrManager
 from ottla.replication.partition_roles import PartitionRoles
 from ottla.replication.replica_fetcher import ReplicaFetchLimits, Truncation
 from ottla.replication.replica_fetchers import ReplicaFetchers
+from ottla.replication.replica_selector import RackAwareSelector
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
 from ottla.server.doors import Doors
+from ottla.settings.broker_replication_table import RACK_AWARE_SELECTOR
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 logger: Final = logging.getLogger(__name__)
+
+
+def selector_of(settings: BrokerSettings, current_image: Callable[[], MetadataImage]) -> RackAwareSelector | None:
+    """Who sends consumers to replicas near them, if they are to be sent anywhere (`replica.selector.class`)."""
+    if settings.text("replica.selector.class") != RACK_AWARE_SELECTOR:
+        return None
+
+    def rack_of(broker_id: int) -> str | None:
+        broker = current_image().brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.rack
+
+    return RackAwareSelector(settings.node_id, rack_of)
 
 
 class Replication:
@@ -66,8 +81,9 @@ class Replication:
         self.roles = PartitionRoles(self._isr_manager, self._fetchers)
         """Gives partitions their roles; it hears of each image before whoever asks it to."""
 
-    def start(self) -> None:
-        """Look for replicas that lag from now on."""
+    def start(self, image: MetadataImage) -> None:
+        """This is the cluster: look for replicas that lag from now on."""
+        self.roles.on_image(image)
         self._isr_manager.start()
 
     async def close(self) -> None:

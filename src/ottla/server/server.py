@@ -80,6 +80,7 @@ from ottla.transactions.transaction_config import TransactionConfig
 if TYPE_CHECKING:
     from ottla.peers.controller_channel import ControllerChannel
     from ottla.server.membership import ClusterMembership
+    from ottla.server.replication import Replication
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ class Server:
         self._logs = logs
         self._doors = doors
         self._membership: ClusterMembership | None = None
+        self._replication: Replication | None = None
         self._is_started = False
         self._wire(store, listeners, is_shared=is_shared)
 
@@ -177,6 +179,22 @@ class Server:
             opener=self._opener,
             places=places,
         )
+        fetches = FetchService(self._replicas, self._fetch_purgatory, settings.integer("fetch.max.bytes"), authorizer)
+        if self._membership is not None:
+            from ottla.server import replication
+
+            self._replication = replication.Replication(
+                settings,
+                doors,
+                self._logs,
+                self._fetch_purgatory,
+                self._opener,
+                self._membership.channels,
+                self._membership.controller.alter_partition,
+                lambda: self._lifecycle.session.broker_epoch,
+            )
+            self._keeper.roles = self._replication.roles
+            fetches.selector = replication.selector_of(settings, lambda: self._metadata.image)
         config = BrokerConfig.from_settings(settings)
         produce = ProduceService(self._replicas, deadlines, authorizer)
         transactions = TransactionService(
@@ -199,9 +217,7 @@ class Server:
             authorizer=authorizer,
             replicas=self._replicas,
             produce=produce,
-            fetches=FetchService(
-                self._replicas, self._fetch_purgatory, settings.integer("fetch.max.bytes"), authorizer
-            ),
+            fetches=fetches,
             offsets=OffsetService(self._replicas, doors.clock, doors.timer, authorizer),
             topics=topics,
             configs=self._configs,
@@ -289,6 +305,9 @@ class Server:
         self._client_quotas.apply(image)
         if self._membership is not None:
             self._membership.join(image)
+        if self._replication is not None:
+            self._replication.start(image)
+            self._metadata.publisher.subscribe(self._replication.roles.on_image)
         await self._keeper.load(image, is_known=is_known)
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
@@ -334,6 +353,7 @@ class Server:
             self._transactions.close,
             self._groups.close,
             lambda: self._listeners.close(DRAIN_MS),
+            *([self._replication.close] if self._replication is not None else []),
             *([self._membership.close] if self._membership is not None else []),
             self._opener.close,
             self._lifecycle.close,

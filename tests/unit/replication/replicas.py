@@ -96,7 +96,8 @@ class Broker:
         )
         self.roles = PartitionRoles(self.isr_manager, self.fetchers)
         self.partition: Partition
-        self.sessions: dict[int, dict[int, FetchPartition]] = {}
+        self.sessions: dict[int, dict[int, FetchTarget]] = {}
+        """What each follower reads of each partition; as a fetch session it remembers what did not change."""
         self.clock = clock
 
     async def start(self) -> None:
@@ -258,7 +259,7 @@ class Cluster:
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session = sessions[state.replica_id]
         for topic in request.topics:
-            session.update({each.partition: each for each in topic.partitions})
+            session.update({each.partition: _target(leader, each) for each in topic.partitions})
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 del session[index]
@@ -272,23 +273,24 @@ class Cluster:
             knows_zstd=True,
             replica=replica,
         )
-        targets = [
-            FetchTarget(
-                leader.partition,
-                each.fetch_offset,
-                each.partition_max_bytes,
-                each.current_leader_epoch,
-                each.last_fetched_epoch,
-                log_start_offset=each.log_start_offset,
-            )
-            for each in session.values()
-        ]
+        targets = list(session.values())
         leader.fetches.fetch(targets, limits, done.set_result)
         reads = await done
         data = tuple(_data(index, read) for index, read in zip(session, reads, strict=True))
         if {leader_id, follower.broker_id} & self.unreachable:
             raise ConnectionLostError("cut off")
         return FetchResponse(session_id=1, responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=data),))
+
+
+def _target(leader: Broker, wanted: FetchPartition) -> FetchTarget:
+    return FetchTarget(
+        leader.partition,
+        wanted.fetch_offset,
+        wanted.partition_max_bytes,
+        wanted.current_leader_epoch,
+        wanted.last_fetched_epoch,
+        log_start_offset=wanted.log_start_offset,
+    )
 
 
 def _data(index: int, read: PartitionRead) -> PartitionData:

@@ -13,6 +13,7 @@ from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.follower import Follower
+from ottla.replication.in_sync_replicas import InSyncReplicas
 from ottla.replication.partition import ACKS_LEADER
 from ottla.replication.replica_selector import RackAwareSelector
 from ottla.replication.replicated_leader import ReplicatedLeader
@@ -22,6 +23,12 @@ from tests.unit.replication.replicas import NAME, Broker, Cluster, cluster, unti
 async def acked(future: "asyncio.Future[AppendAck]") -> ErrorCode:
     async with asyncio.timeout(30):
         return (await future).error
+
+
+def in_sync_of(made: Cluster) -> InSyncReplicas:
+    role = made.leader.partition.role
+    assert isinstance(role, ReplicatedLeader)
+    return role.in_sync
 
 
 def is_equal(made: Cluster) -> bool:
@@ -65,6 +72,17 @@ async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(tmp
         await until(lambda: set(made.state.isr) == {1, 2, 3})
         assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
         assert made.brokers[3].partition.local_end_offset == 2
+
+
+async def test_who_was_up_to_date_before_it_was_let_in_joins_as_soon_as_it_is(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await made.fence(3)
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        in_sync = in_sync_of(made)
+        await until(lambda: in_sync.followers[3].end_offset == 1)
+        assert in_sync.committed == (1, 2)
+        await made.unfence(3)
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
 
 
 async def test_a_leader_that_cannot_ask_for_another_isr_commits_nothing(tmp_path: Path) -> None:
@@ -237,9 +255,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_that_has_most(tmp_p
         racks = {1: "a", 2: "b", 3: "b"}
         made.leader.fetches.selector = RackAwareSelector(1, racks.get)
         assert await acked(made.leader.append(b"x", count=3)) is ErrorCode.NONE
-        role = made.leader.partition.role
-        assert isinstance(role, ReplicatedLeader)
-        in_sync = role.in_sync
+        in_sync = in_sync_of(made)
         await until(lambda: all(state.end_offset == 3 for state in in_sync.followers.values()))
         assert (await read_as_consumer(made.leader, 0, "a")).preferred_read_replica == -1
         assert (await read_as_consumer(made.leader, 0, "c")).preferred_read_replica == -1
