@@ -16,7 +16,7 @@ from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions
-from ottla.metadata.controller.replica_assignment import validate_replicas
+from ottla.metadata.controller.reassignment import OngoingReassignment, Reassignment
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
@@ -171,41 +171,23 @@ class TopicService:
         require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
         return await self._controller.elect_leaders(election, partitions)
 
-    def reassignments(self, principal: Principal) -> tuple[TopicPartition, ...]:
-        """The partitions on their way to other brokers: none, every replica is on the one broker.
+    def reassignments(self, principal: Principal, wanted: Sequence[TopicPartition] | None) -> list[OngoingReassignment]:
+        """The partitions on their way to other brokers, of those `wanted`, with None of all.
 
         Raises ApiError CLUSTER_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
-        return ()
+        return self._controller.list_reassignments(wanted)
 
-    def require_reassigner(self, principal: Principal) -> None:
-        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may not move partitions."""
-        require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
+    async def reassign(
+        self, principal: Principal, requests: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> list[Outcome[None]]:
+        """Have partitions on other brokers, or take back what is under way; the outcomes in the order of `requests`.
 
-    def reassign(
-        self, topic: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
-    ) -> None:
-        """Have a partition on these brokers, with None on those it had before it was moved: it is there already.
-
-        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
-        NO_REASSIGNMENT_IN_PROGRESS.
+        Raises ApiError CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER or KAFKA_STORAGE_ERROR.
         """
-        partition = self.image.partition(topic, index)
-        if partition is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {TopicPartition(topic, index)}"
-            )
-        if replicas is None:
-            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress")
-        wanted = validate_replicas(self.image.brokers, index, replicas, None)
-        if not may_change_factor and len(wanted) != len(partition.replicas):
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"the partition has {len(partition.replicas)} replicas, which was not to change",
-            )
-        if set(wanted) != set(partition.replicas):
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be moved yet")
+        require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
+        return await self._controller.alter_reassignments(requests, may_change_factor=may_change_factor)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Which of `names` could be created because somebody asks for them (`auto.create.topics.enable`)."""

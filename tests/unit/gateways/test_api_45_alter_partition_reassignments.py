@@ -2,13 +2,20 @@ import pytest
 
 from ottla.broker.access import CLUSTER_NAME, Operation, ResourceType
 from ottla.gateways.kafka.api_45_alter_partition_reassignments import API
+from ottla.gateways.kafka.api_46_list_partition_reassignments import API as LIST
+from ottla.metadata.controller.decision import Decision
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.records import BrokerRegisteredRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
 )
 from tests.unit.broker.rules import Rules
 
@@ -41,6 +48,27 @@ async def test_what_cannot_be_is_refused_by_partition(door):
         (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert await reassign(door, (0, (1,)), topic="x") == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+async def test_a_partition_is_moved_and_taken_back(door):
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2)])
+    other = BrokerRegisteredRecord(2, 1, "b2", 9092, None)
+    await door.controller.decide(lambda _image: Decision((other,), None))
+    assert await reassign(door, (0, (2,)), (1, (1, 2)), allow_replication_factor_change=False) == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ]
+    assert (door.image.partition("a", 0).replicas, door.image.partition("a", 0).removing) == ((2, 1), (1,))
+    answer = await door.ask(LIST, ListPartitionReassignmentsRequest(topics=None))
+    (topic,) = answer.topics
+    (partition,) = topic.partitions
+    assert (topic.name, partition.partition_index) == ("a", 0)
+    assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((2, 1), (2,), (1,))
+    named = ListPartitionReassignmentsRequest(topics=(ListPartitionReassignmentsTopics("a", (0, 1)),))
+    assert (await door.ask(LIST, named)).topics == answer.topics
+    assert await reassign(door, (0, None)) == [(0, ErrorCode.NONE)]
+    assert door.image.partition("a", 0).replicas == (1,)
+    assert (await door.ask(LIST, named)).topics == ()
 
 
 async def test_whoever_may_not_alter_the_cluster_moves_nothing(open_door):

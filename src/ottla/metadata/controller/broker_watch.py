@@ -141,6 +141,7 @@ class BrokerWatch:
                 self._stopping_at.pop(broker_id, None)
             if broker.fenced:
                 self._tracker.forget(broker_id)
+        self._arm()
         if image.brokers is not before:
             self.on_liveness()
 
@@ -254,6 +255,7 @@ class BrokerWatch:
         for broker_id in await self._door.decide(decide):
             self._tracker.forget(broker_id)
             self._stopping_at.pop(broker_id, None)
+        self._arm()
         self.on_liveness()
 
     def _note(self, live: Sequence[LiveBroker], refused: Mapping[int, Refusal]) -> None:
@@ -308,5 +310,3 @@ class BrokerWatch:
                 return
             logger.warning("silent brokers could not be fenced, trying again: %s", error)
             self._check_at(self._clock.monotonic_ms() + RETRY_MS)
-            return
-        self._arm()
