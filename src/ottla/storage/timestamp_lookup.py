@@ -124,5 +124,7 @@ def _batches(
 
 def _records(file: OpenFile, batch: BatchHeader, start_offset: int) -> Iterator[tuple[int, int]]:
     data = file.pread(batch.size, batch.position)
-    records = decode_records(data, max_decompressed_bytes=_DECOMPRESSED_BYTES_MAX, start_offset=start_offset)
+    records = decode_records(
+        data, max_decompressed_bytes=_DECOMPRESSED_BYTES_MAX, start_offset=start_offset, include_control=True
+    )
     return ((offset, timestamp) for offset, timestamp, *_ in records)

@@ -210,6 +210,17 @@ async def test_a_read_is_told_only_of_transactions_that_may_be_in_it(tmp_path: P
         assert len(found) < 10
 
 
+async def test_markers_are_found_by_their_time_like_records(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        append(directory, log, data(A, b"1", timestamp_ms=1_000))
+        append(directory, log, marker(A, COMMIT, timestamp_ms=5_000))
+        append(directory, log, data(A, b"2", timestamp_ms=3_000))
+        await committed(log)
+        assert await log.offset_for_timestamp(2_000) == (5_000, 1, 0)
+        assert await log.max_timestamp_offset() == (5_000, 1, 0)
+
+
 async def test_every_index_that_a_read_needs_is_read_before_it_however_long_a_transaction_was_open(tmp_path: Path):
     path = tmp_path / "data"
     async with opened(path) as directory:

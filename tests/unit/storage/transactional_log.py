@@ -17,11 +17,18 @@ LIMIT = 1 << 20
 
 
 def data(
-    producer_id: int, value: bytes, *, epoch: int = 0, sequence: int = -1, transactional: bool = True, key: bytes = b"k"
+    producer_id: int,
+    value: bytes,
+    *,
+    epoch: int = 0,
+    sequence: int = -1,
+    transactional: bool = True,
+    key: bytes = b"k",
+    timestamp_ms: int = NOW_MS,
 ) -> bytearray:
     """A batch of one record."""
     return build_batch(
-        [(NOW_MS, key, value, [])],
+        [(timestamp_ms, key, value, [])],
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
@@ -29,10 +36,17 @@ def data(
     )
 
 
-def marker(producer_id: int, kind: ControlRecordType, *, epoch: int = 0, coordinator_epoch: int = 0) -> bytearray:
+def marker(
+    producer_id: int,
+    kind: ControlRecordType,
+    *,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    timestamp_ms: int = NOW_MS,
+) -> bytearray:
     """A control batch that ends a transaction."""
     return EndTransactionMarker(kind, coordinator_epoch).to_batch(
-        producer_id=producer_id, producer_epoch=epoch, timestamp_ms=NOW_MS
+        producer_id=producer_id, producer_epoch=epoch, timestamp_ms=timestamp_ms
     )
 
 
