@@ -1,6 +1,7 @@
 """kafka-dump-log over our files: what Apache Kafka would find on this disk."""
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from tests.broker_process import BrokerProcess
 from tests.conformance.java.jvm import Ended, Jvm
 from tests.conformance.java.kafka_tools import KafkaTools
 from tests.conformance.topics import new_topic
+from tests.system.test_streams_groups import Member
 from tests.unit.storage.data_directory import opened
 from tests.unit.storage.transactional_log import ABORT, COMMIT, append, committed, data, marker
 
@@ -201,3 +203,53 @@ def test_transactions_in_logs_indexes_and_snapshots(jvm: Jvm, tmp_path: Path) ->
     assert "producerEpoch: 5 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong[0]" in still_open
     ended = [row for row in rows if "producerId: 200 " in row]
     assert all("coordinatorEpoch: 8 currentTxnFirstOffset: OptionalLong.empty" in row for row in ended)
+
+
+TRANSACTION = re.compile(r'"transactionalId":"writer"\}\} payload: (\{.*\})$')
+
+
+def test_the_transaction_log_is_read_by_its_decoder(tools: KafkaTools, own: BrokerProcess) -> None:
+    tools.new_topic("t")
+    producer = Producer({"bootstrap.servers": own.bootstrap, "transactional.id": "writer", "log_level": 0})
+    producer.init_transactions(20)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce("t", b"x")
+        producer.flush(20)
+        end(20)
+    del producer
+    logs = [log for log in sorted(own.data_dir.glob("__transaction_state-*/0*.log")) if log.stat().st_size]
+    found = [TRANSACTION.search(line) for line in dump(tools, logs, "--transaction-log-decoder").lines]
+    states = [json.loads(match[1])["data"] for match in found if match]
+    empty, ongoing, prepare_commit, prepare_abort, complete_commit = range(5)
+    assert [each["transactionStatus"] for each in states][:6] == [
+        *(empty, ongoing, prepare_commit, complete_commit),
+        *(ongoing, prepare_abort),
+    ]
+    assert {each["transactionTimeoutMs"] for each in states} == {60_000}
+    partitions = [{"topic": "t", "partitionIds": [0]}]
+    assert [each["transactionPartitions"] for each in states[1:4]] == [partitions, partitions, []]
+
+
+def test_the_records_of_a_streams_group_are_read_by_the_decoder(
+    tools: KafkaTools, new_broker: Callable[..., BrokerProcess]
+) -> None:
+    own = new_broker(
+        "streams", group_streams_initial_rebalance_delay_ms="0", group_streams_min_assignment_interval_ms="0"
+    ).start()
+    KafkaTools(tools.jvm, own.bootstrap).new_topic("lines", 2)
+    member = Member(own)
+    assert member.get_tasks().active_tasks
+    member.close()
+    logs = [log for log in sorted(own.data_dir.glob("__consumer_offsets-*/0*.log")) if log.stat().st_size]
+    lines = dump(tools, logs, "--offsets-decoder").lines
+    for kind, key, value in (
+        (17, '"groupId":"app"}', '"validatedTopologyEpoch":1'),
+        (19, '"groupId":"app","memberId":"m"}', '"processId":"p"'),
+        (20, '"groupId":"app"}', '"assignmentEpoch":'),
+        (21, '"groupId":"app","memberId":"m"}', '"activeTasks":[{"subtopologyId":"0","partitions":[0,1]}'),
+        (22, '"groupId":"app","memberId":"m"}', '"memberEpoch":'),
+        (23, '"groupId":"app"}', '"subtopologies":[{"subtopologyId":"0"'),
+    ):
+        found = [line for line in lines if f'{{"type":"{kind}","data":{{{key}' in line]
+        assert any(value in line for line in found), (kind, found)

@@ -241,7 +241,8 @@ def go_on(target: Peer, was: Facts) -> None:
     producer.flush(PATIENCE_S)
     target.configure(LEDGER, min_compaction_lag_ms="0", min_cleanable_dirty_ratio="0.01")
     target.until_compacted(LEDGER, was.everything[-1].offset)
-    expected = {**newest(was.committed), **{b"later %d" % number: bytes(3 * VALUE_BYTES) for number in range(5)}}
+    expected = newest(was.committed)
+    expected.update({b"later %d" % number: bytes(3 * VALUE_BYTES) for number in range(5)})
     assert newest(served(target, LEDGER, "read_committed")) == expected
 
 
