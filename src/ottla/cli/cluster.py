@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.cluster_change import decommission, elect, unregister
+from ottla.cli.cluster_status import status
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
 
@@ -12,18 +14,24 @@ if TYPE_CHECKING:
     from ottla.client.cluster_metadata import ClusterMetadata
 
 
-@click.command("cluster")
+@click.group("cluster", invoke_without_command=True)
 @bootstrap_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
-def cluster_command(bootstrap: str, as_json: bool) -> None:
+@click.pass_context
+def cluster_command(ctx: click.Context, bootstrap: str, as_json: bool) -> None:
     """Show the cluster's id, its controller, and its brokers with their addresses and racks.
 
     The controller is the broker that takes changes. An address is where the broker tells clients to come to.
 
     \b
-    Example:
+    Examples:
       ottla cluster
+      ottla cluster status
     """
+    if ctx.invoked_subcommand is not None:
+        if ctx.get_parameter_source("bootstrap") is click.core.ParameterSource.COMMANDLINE or as_json:
+            raise click.UsageError(f"write the options after the command: ottla cluster {ctx.invoked_subcommand} ...")
+        return
 
     async def action(cluster: "Cluster") -> "ClusterMetadata":
         from ottla.client.admin import Admin
@@ -49,3 +57,9 @@ def cluster_command(bootstrap: str, as_json: bool) -> None:
     click.echo(f"cluster {found.cluster_id or '-'}  controller {'-' if controller is None else controller}  {count}")
     rows = [(each.node_id, str(each.address), each.rack, each.node_id == controller) for each in brokers]
     print_table(["BROKER", "ADDRESS", "RACK", "CONTROLLER"], rows, right=["BROKER"])
+
+
+cluster_command.add_command(status)
+cluster_command.add_command(elect)
+cluster_command.add_command(decommission)
+cluster_command.add_command(unregister)

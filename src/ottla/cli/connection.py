@@ -45,10 +45,7 @@ def bootstrap_option(command: F) -> F:
         help="A client property, such as request.timeout.ms=5000; repeatable.",
     )
     bootstrap = click.option(
-        "-b",
-        "--bootstrap",
-        "--bootstrap-server",
-        "--brokers",
+        *(each for each in ("-b", "--bootstrap", "--bootstrap-server", "--brokers") if each not in taken),
         "bootstrap",
         metavar="HOST:PORT[,...]",
         envvar=BOOTSTRAP_VARIABLE,

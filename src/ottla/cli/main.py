@@ -79,7 +79,11 @@ _COMMANDS = {
     "config": ("ottla.cli.config", "config", "Show and change settings of topics, brokers, groups and client metrics."),
     "quota": ("ottla.cli.quota", "quota", "Show and change how much users, clients and addresses may move."),
     "feature": ("ottla.cli.feature", "feature", "Show and change which levels of features the cluster uses."),
-    "cluster": ("ottla.cli.cluster", "cluster_command", "Show the cluster's id, its controller and its brokers."),
+    "cluster": (
+        "ottla.cli.cluster",
+        "cluster_command",
+        "Show the cluster, its brokers and what is not well; elect, decommission.",
+    ),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
 }

@@ -12,6 +12,7 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 from ottla.cli.topic_names import pattern_of, regex_option, topic_names
 from ottla.cli.topic_offsets import delete_records, offsets
+from ottla.cli.topic_reassign import reassign
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
@@ -213,6 +214,7 @@ def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bo
 
 topic.add_command(offsets)
 topic.add_command(delete_records)
+topic.add_command(reassign)
 
 
 async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[str, Any]:

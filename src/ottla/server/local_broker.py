@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import ottla
 from ottla.metadata.store.interface import BrokerIdTakenError
@@ -25,6 +26,9 @@ from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
+
+_TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication")
+"""Who say which broker leads, decides, or is in sync from now on, and why: a line for each change."""
 
 
 class LocalBroker:
@@ -86,6 +90,9 @@ def _data_dirs(settings: BrokerSettings) -> list[Path]:
 async def _start(
     settings: BrokerSettings, data_dirs: Sequence[Path], location: str, shares: OpenFileShares, clock: Clock
 ) -> Server:
+    if is_shared(location):
+        for name in _TOLD_IN_CLUSTERS:
+            logging.getLogger(name).setLevel(logging.INFO)
     for warning in settings.warnings:
         logger.warning("%s", warning)
     loop = asyncio.get_running_loop()

@@ -1,0 +1,105 @@
+"""Moving replicas as commands do it: the plan is shown, carried out when that was asked for, and watched."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.failure import CommandError
+from ottla.cli.output import print_table
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.cluster_metadata import TopicMetadata
+    from ottla.client.errors import BrokerError
+    from ottla.client.reassignment_plan import Assignment
+    from ottla.model.topic_partition import TopicPartition
+
+LOOK_AGAIN_MS = 500
+"""Between two looks at what moves still."""
+
+BATCH_PARTITIONS = 500
+"""Partitions of one request: the controller decides it at once, and its answer stays small."""
+
+
+def partitions_present(topics: "Collection[TopicMetadata]") -> "Assignment":
+    """Where the replicas of topics are now."""
+    from ottla.model.topic_partition import TopicPartition
+
+    return {TopicPartition(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
+
+
+def show_plan(present: "Mapping[TopicPartition, Sequence[int]]", plan: "Assignment") -> None:
+    """What moves from where to where."""
+    rows = []
+    for place, replicas in sorted(plan.items()):
+        had = present[place]
+        rows.append(
+            (
+                place.topic,
+                place.partition,
+                had,
+                replicas,
+                [each for each in replicas if each not in had] or None,
+                [each for each in had if each not in replicas] or None,
+            )
+        )
+    print_table(["TOPIC", "PARTITION", "FROM", "TO", "COPIED TO", "REMOVED FROM"], rows, right=["PARTITION"])
+
+
+async def carry_out(
+    cluster: "Cluster", present: "Assignment", plan: "Assignment", *, execute: bool, no_wait: bool
+) -> bool:
+    """Show a plan, and with `execute` have it done, and with `no_wait` not wait for that; whether all of it is done."""
+    if not plan:
+        click.echo("every replica is where it is to be: nothing to move")
+        return True
+    show_plan(present, plan)
+    if not execute:
+        click.echo(f"{_count(len(plan))} would change; --execute has them do so")
+        return False
+    await begin(cluster, plan)
+    if no_wait:
+        click.echo("under way; `ottla topic reassign --verify` shows how far it is")
+        return False
+    await watch(cluster, plan)
+    return True
+
+
+def _count(number: int) -> str:
+    return f"{number} partition{'s' * (number != 1)}"
+
+
+async def begin(cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...] | None]") -> None:
+    """Have partitions move, or stay. Raises CommandError that names what was refused; the others go on."""
+    from ottla.client.reassignments import alter_reassignments
+
+    refused: dict[TopicPartition, BrokerError] = {}
+    places = sorted(plan)
+    for start in range(0, len(places), BATCH_PARTITIONS):
+        some = {place: plan[place] for place in places[start : start + BATCH_PARTITIONS]}
+        refused |= {place: error for place, error in (await alter_reassignments(cluster, some)).items() if error}
+    if refused:
+        for error in list(refused.values())[1:]:
+            click.echo(f"ottla: {error}", err=True)
+        raise CommandError(f"{next(iter(refused.values()))} ({len(refused)} of {len(plan)} were refused)")
+
+
+async def watch(cluster: "Cluster", places: "Collection[TopicPartition]") -> None:
+    """Say how far it is until nothing of it moves any more; Ctrl-C leaves it going on."""
+    from ottla.client.errors import ClientError
+    from ottla.client.reassignments import list_reassignments
+
+    left_before = None
+    while True:
+        try:
+            left = len(await list_reassignments(cluster, places))
+        except ClientError as error:
+            click.echo(f"ottla: asking again: {error}", err=True)
+            left = left_before if left_before is not None else len(places)
+        if left != left_before:
+            click.echo(f"{len(places) - left} of {_count(len(places))} moved")
+            left_before = left
+        if not left:
+            return
+        await cluster.io.pause(LOOK_AGAIN_MS)

@@ -1,0 +1,161 @@
+"""Three broker processes are one cluster for clients of others: whoever dies, what was acknowledged stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.cluster import Cluster, wait_until
+
+NewCluster = Callable[..., Cluster]
+
+DELIVERY_S = 60
+
+
+class Load:
+    """An idempotent producer of numbered records; which of them were acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.topic = topic
+        self.acknowledged: list[int] = []
+        self.failed: list[str] = []
+        self._sent = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "delivery.timeout.ms": DELIVERY_S * 1000,
+                "log.connection.close": False,
+            },
+            logger=None,
+        )
+
+    def send(self, count: int) -> None:
+        for number in range(self._sent, self._sent + count):
+            self._producer.produce(self.topic, str(number).encode(), on_delivery=self._on_delivery)
+            self._producer.poll(0)
+        self._sent += count
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged.append(int(message.value()))
+        else:
+            self.failed.append(str(error))
+
+    def settle(self) -> None:
+        """Wait until everything that was sent is acknowledged."""
+        self._producer.flush(DELIVERY_S)
+        assert (self.failed, len(self.acknowledged)) == ([], self._sent)
+
+
+def read_all(cluster: Cluster, topic: str, partitions: int, count: int) -> Counter[int]:
+    """What the topic holds, until `count` different numbers were read."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "log.connection.close": False})
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    found: Counter[int] = Counter()
+
+    def look() -> bool:
+        for message in consumer.consume(1_000, 0.2):
+            if message.error() is None:
+                found[int(message.value())] += 1
+        return len(found) >= count
+
+    wait_until(look, f"{count} records of {topic}", DELIVERY_S)
+    consumer.close()
+    return found
+
+
+@pytest.fixture
+def cluster(new_cluster: NewCluster) -> Cluster:
+    cluster = new_cluster(3).start()
+    cluster.wait_until_registered()
+    return cluster
+
+
+def test_what_was_acknowledged_survives_whoever_is_killed(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3, min_insync_replicas="2")
+    cluster.wait_until_in_sync(topic)
+    load = Load(cluster, topic)
+    load.send(100)
+    load.settle()
+    for _ in range(2):
+        for victim in (cluster.leader(topic), cluster.controller):
+            load.send(100)
+            victim.kill()
+            load.send(100)
+            load.settle()
+            victim.start()
+            cluster.wait_until_in_sync(topic)
+    assert read_all(cluster, topic, 3, len(load.acknowledged)) == Counter(load.acknowledged)
+
+
+def test_all_killed_at_once_come_back_with_everything(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3, min_insync_replicas="2")
+    cluster.wait_until_in_sync(topic)
+    load = Load(cluster, topic)
+    for _ in range(2):
+        load.send(100)
+        load.settle()
+        load.send(100)
+        cluster.kill()
+        cluster.start()
+        load.settle()
+    assert read_all(cluster, topic, 3, len(load.acknowledged)) == Counter(load.acknowledged)
+    cluster.wait_until_in_sync(topic)
+
+
+def ottla(cluster: Cluster, *arguments: str) -> str:
+    """What a command says, which must succeed."""
+    command = [sys.executable, "-m", "ottla.cli", *arguments]
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_a_broker_is_emptied_taken_out_and_missed_by_nobody(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3, replication_factor=2)
+    load = Load(cluster, topic)
+    load.send(300)
+    load.settle()
+    assert "every partition has a leader and all its replicas in sync" in ottla(cluster, "cluster", "status")
+    plan = ottla(cluster, "cluster", "decommission", "3")
+    assert "2 partitions would change; --execute has them do so" in plan
+    assert "broker 3 holds nothing any more" in ottla(cluster, "cluster", "decommission", "3", "--execute")
+    assert {each for p in cluster.metadata_of(topic).topics[topic].partitions for each in p.replicas} == {1, 2}
+    cluster.brokers[3].stop()
+    assert ottla(cluster, "cluster", "unregister", "3") == "broker 3 is forgotten\n"
+    status = json.loads(ottla(cluster, "cluster", "status", "--json"))
+    assert [each["broker"] for each in status["brokers"]] == [1, 2]
+    assert [status[name] for name in ("offline", "under_min_isr", "under_replicated", "reassigned")] == [[]] * 4
+    assert read_all(cluster, topic, 3, 300) == Counter(load.acknowledged)
+    assert not list((cluster.directory / "3").glob("t-*[0-9]"))
+
+
+def test_copies_are_added_by_a_plan_in_a_file_and_led_by_the_first_of_them(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 1, replication_factor=1)
+    load = Load(cluster, topic)
+    load.send(100)
+    load.settle()
+    [only] = cluster.partition(topic).replicas
+    others = [each for each in cluster.brokers if each != only]
+    plan = cluster.directory / "plan.json"
+    assert f'"replicas":[{only},' in ottla(cluster, "topic", "reassign", topic, "-r", "3", "--json")
+    plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [*others, only]}]}))
+    assert "1 of 1 partition moved" in ottla(cluster, "topic", "reassign", "--plan", str(plan), "--execute")
+    cluster.wait_until_in_sync(topic)
+    ottla(cluster, "cluster", "elect", topic)
+    assert wait_until(lambda: cluster.partition(topic).leader == others[0], "the preferred leader")
+    for victim in others:
+        cluster.brokers[victim].kill()
+    assert wait_until(lambda: cluster.partition(topic).leader == only, "the last replica to lead")
+    assert read_all(cluster, topic, 1, 100) == Counter(load.acknowledged)
