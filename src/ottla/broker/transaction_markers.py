@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, TypeAlias
 
-from ottla.broker.access import ALLOW_ALL, CLUSTER_NAME, Authorizer, Operation, ResourceType, require
+from ottla.broker.access import ALLOW_ALL, CLUSTER_NAME, Authorizer, Operation, ResourceType, require, require_broker
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import Principal
+from ottla.model.principal import BROKER, Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.acknowledgement import AppendAck
@@ -69,8 +69,16 @@ class TransactionMarkers:
         self.completers: dict[str, Completer] = {}
         """Who ends transactions in the topics of coordinators, by the topic."""
 
-    def authorize(self, principal: Principal) -> None:
-        """Check that somebody may end transactions of others. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
+    def authorize(self, principal: Principal, *, commits: bool) -> None:
+        """Check that somebody may end transactions of others. Raises ApiError CLUSTER_AUTHORIZATION_FAILED.
+
+        A broker of the cluster may; whoever administers it may abort (KIP-664). Nobody else is believed that a
+        transaction was committed: only its coordinator knows.
+        """
+        if principal.type == BROKER:
+            return
+        if commits:
+            require_broker(principal)
         if self._authorizer is not ALLOW_ALL and not self._authorizer.allows(
             principal, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
         ):

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from ottla.client.errors import ClientError, ProtocolViolationError
+from ottla.client.errors import ClientError, ProtocolViolationError, error_code
 from ottla.client.retry import Deadline
 from ottla.metadata.controller.broker_watch import HeartbeatAnswer
 from ottla.metadata.controller.controller import Controller
@@ -150,7 +150,7 @@ class ControllerChannel:
         _, response = decode_response(CreateTopicsRequest.API_KEY, CreateTopicsRequest.MAX_VERSION, answered)
         assert isinstance(response, CreateTopicsResponse)
         return {
-            each.name: ApiError(ErrorCode(each.error_code), each.error_message or "")
+            each.name: ApiError(error_code(each.error_code), each.error_message or "")
             if each.error_code
             else CreatedTopic(
                 each.name,
@@ -209,7 +209,7 @@ class ControllerChannel:
         if len(results) != len(proposals):
             raise ProtocolViolationError("the controller answered another number of proposals than it was sent")
         return [
-            ApiError(ErrorCode(each.error_code))
+            ApiError(error_code(each.error_code))
             if each.error_code
             else PartitionState(each.leader_id, each.leader_epoch, (), each.isr, each.partition_epoch)
             for each in results
@@ -270,7 +270,7 @@ _MAY_SUCCEED_LATER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE
 
 def _require_decided(code: int, what: str) -> None:
     if code != ErrorCode.NONE:
-        raise ApiError(ErrorCode(code), what)
+        raise ApiError(error_code(code), what)
 
 
 def encode_principal(principal: Principal) -> bytes:

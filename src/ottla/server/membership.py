@@ -6,8 +6,13 @@ Heartbeats          tell the controller that this broker lives, and when it want
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
+from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
+from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
+from ottla.broker.transaction_markers import TransactionMarkers
+from ottla.broker.transactions import TransactionService
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.gateways.kafka.forwarding import Forwarding
 from ottla.gateways.kafka.gateway import KafkaGateway
@@ -78,6 +83,26 @@ class ClusterMembership:
         lifecycle.on_became_controller.append(self._watch)
         lifecycle.on_resigned.append(self._watch_no_more)
         lifecycle.on_registered.append(lambda _session: self.heartbeats.beat_soon())
+
+    def marker_channel(self, local: TransactionMarkers) -> TransactionMarkerChannel:
+        """Takes the markers of this broker's coordinator to whoever leads the partitions."""
+        return TransactionMarkerChannel(local, self.channels, self._current_image, self._doors.tasks)
+
+    def coordinator_channel(
+        self, local: TransactionService, partition_of: Callable[[str], int]
+    ) -> TransactionCoordinatorChannel:
+        """Asks the coordinator of a transaction, wherever it is."""
+        return TransactionCoordinatorChannel(
+            local,
+            partition_of,
+            self.channels,
+            self._current_image,
+            defer=self._doors.loop.call_soon,
+            tasks=self._doors.tasks,
+        )
+
+    def _current_image(self) -> MetadataImage:
+        return self._publisher.image
 
     async def identify(self, cluster_id: str, gateway: KafkaGateway) -> None:
         """The store is open: learn the secret, and believe those who know it. Raises StoreError."""

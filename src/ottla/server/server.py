@@ -152,7 +152,7 @@ class Server:
         self._transactions = TransactionCoordinator(
             TransactionConfig.from_settings(settings),
             environment,
-            markers,
+            markers if self._membership is None else self._membership.marker_channel(markers),
             producer_ids.next,
             cluster_version=lambda: self._metadata.image.feature_level(TRANSACTION_VERSION),
         )
@@ -201,7 +201,9 @@ class Server:
             self._transactions, authorizer, lambda: self._metadata.image, self._groups.partition_of
         )
         self._gate = TransactionGate(
-            transactions,
+            transactions
+            if self._membership is None
+            else self._membership.coordinator_channel(transactions, self._transactions.partition_of),
             GateConfig.from_settings(settings),
             clock=doors.clock,
             timer=doors.timer,

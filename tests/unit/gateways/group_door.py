@@ -37,6 +37,7 @@ class GroupDoor(AdminDoor):
         self, directory: Path, authorizer: Authorizer = ALLOW_ALL, settings: dict[str, str] | None = None
     ) -> None:
         super().__init__(directory, {**SETTINGS, **(settings or {})}, authorizer)
+        self.principal = ANONYMOUS
         self.rng = SeededRng(0)
         self.timer = ManualTimer()
 
@@ -93,6 +94,7 @@ class GroupDoor(AdminDoor):
             answered.set_result(type(response).decode(version, response.encode(version)))
 
         ctx = AnsweredContext(gateway_of(self), version, respond, Peer(self.reached_at, "10.0.0.1"))
+        ctx.kafka_connection.principal = self.principal
         result = api.handle(ctx, type(request).decode(version, request.encode(version)))
         if asyncio.iscoroutine(result):
             self.tasks.spawn(_answer(result, respond), "handler")

@@ -18,6 +18,7 @@ from ottla.gateways.kafka.api_42_delete_groups import API as DELETE_GROUPS
 from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TRANSACTIONS
 from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import broker_principal
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.model.transaction_marker import TransactionMarker
@@ -231,6 +232,9 @@ async def test_brokers_add_and_verify_for_many_transactions(door: TransactionDoo
     request = AddPartitionsToTxnRequest(
         transactions=(asked("t", one, verify_only=False), asked("u", other, verify_only=True))
     )
+    answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
+    assert (answer.error_code, answer.results_by_transaction) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ())
+    door.principal = broker_principal(2)
     answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
     results = {
         each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from uuid import UUID
 from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.model.principal import ANONYMOUS, broker_principal
 from ottla.network.address import Address
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
@@ -93,6 +95,13 @@ class Peer:
 
     def complain(self, what: str) -> None:
         """What the broker says in its log."""
+
+    @contextmanager
+    def as_broker(self, broker_id: int = 9) -> Iterator[None]:
+        """Meanwhile it has proved that it is another broker."""
+        self._handler.principal = broker_principal(broker_id)
+        yield
+        self._handler.principal = ANONYMOUS
 
     def send(self, message: ApiMessage, version: int) -> Slot:
         """Send a request; the answer comes into the slot, now or later."""

@@ -96,7 +96,8 @@ async def end(
         coordinator_epoch=4,
         transaction_version=transaction_version,
     )
-    answer = await peer.ask(WriteTxnMarkersRequest(markers=(marker,)), 2)
+    with peer.as_broker():
+        answer = await peer.ask(WriteTxnMarkersRequest(markers=(marker,)), 2)
     (result,) = answer.markers
     assert result.producer_id == producer_id
     return [each.error_code for topic in result.topics for each in topic.partitions]
@@ -258,6 +259,24 @@ async def test_markers_are_answered_partition_by_partition(broker: SocketlessBro
     assert await end(peer, A, commit=True, epoch=6, transaction_version=2) == [ErrorCode.NONE]
     assert await end(peer, A, commit=True, epoch=6, transaction_version=2) == [ErrorCode.NONE]
     assert (await peer.ask(WriteTxnMarkersRequest(), 1)).markers == ()
+
+
+async def test_nobody_but_a_broker_is_believed_that_a_transaction_was_committed(
+    broker: SocketlessBroker, coordinator: Coordinator
+) -> None:
+    peer = broker.connect()
+    await produce(broker, peer, batch(A, 0))
+    topics = (WritableTxnMarkerTopic("t", (0,)),)
+    commit = WritableTxnMarker(A, 5, transaction_result=True, topics=topics)
+    abort = WritableTxnMarker(A, 5, transaction_result=False, topics=topics)
+    for markers in ((commit,), (abort, commit)):
+        answer = await peer.ask(WriteTxnMarkersRequest(markers=markers), 1)
+        refused = [each.error_code for marker in answer.markers for topic in marker.topics for each in topic.partitions]
+        assert set(refused) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    described = await peer.ask(DescribeProducersRequest(topics=(TopicRequest("t", (0,)),)), 0)
+    assert described.topics[0].partitions[0].active_producers[0].current_txn_start_offset == 0
+    answer = await peer.ask(WriteTxnMarkersRequest(markers=(abort,)), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 async def test_producers_are_described_with_their_open_transaction(

@@ -1,18 +1,19 @@
 """AddPartitionsToTxn (key 24), versions 0 to 5.
 
-2 PRODUCER_FENCED; 3 flexible; 4 many transactions, to be verified or added to (KIP-890), from brokers; 5 for
-transactions V2. Clients stay at 3, and with transactions V2 do not send it at all.
+2 PRODUCER_FENCED; 3 flexible; 4 many transactions, to be verified or added to (KIP-890), believed only from brokers
+that have proved who they are; 5 for transactions V2. Clients stay at 3, and with transactions V2 do not send it at all.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.broker.access import Operation, ResourceType
-from ottla.broker.transactions import V1, V2
+from ottla.broker.access import require_broker
+from ottla.broker.transactions import V1
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gather import Gather
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.api_keys import ApiKey
@@ -49,19 +50,37 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> None:
             lambda results: ctx.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)),
         )
         return
-    if not ctx.broker.authorizer.allows(ctx.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"):
-        ctx.respond(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    try:
+        require_broker(ctx.principal)
+    except ApiError as error:
+        ctx.note_refusal(error.code, error.message)
+        ctx.respond(AddPartitionsToTxnResponse(error_code=error.code))
         return
     by_id = {each.transactional_id: each for each in request.transactions}
     gather: Gather[AddPartitionsToTxnResult] = Gather(
         len(by_id), lambda results: ctx.respond(AddPartitionsToTxnResponse(results_by_transaction=tuple(results)))
     )
     for index, transaction in enumerate(by_id.values()):
-        _add(ctx, transaction, _put_of(transaction.transactional_id, gather.place(index)))
+        _ask(ctx, transaction, gather.place(index))
 
 
-def _put_of(transactional_id: str, put: Callable[[AddPartitionsToTxnResult], None]) -> Put:
-    return lambda results: put(AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=results))
+def _ask(
+    ctx: RequestContext, transaction: AddPartitionsToTxnTransaction, put: Callable[[AddPartitionsToTxnResult], None]
+) -> None:
+    """A broker asks for a partition that it leads, and has found its client to be allowed to write."""
+    ctx.broker.transactions.add_or_verify(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        _partitions(transaction),
+        verify_only=transaction.verify_only,
+        waiter=lambda errors: put(
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=_results(transaction.topics, errors.__getitem__),
+            )
+        ),
+    )
 
 
 def _add(ctx: RequestContext, transaction: AddPartitionsToTxnTransaction, put: Put) -> None:
@@ -79,13 +98,14 @@ def _add(ctx: RequestContext, transaction: AddPartitionsToTxnTransaction, put: P
     request = AddPartitions(
         transactional_id=transaction.transactional_id,
         producer=ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
-        partitions=tuple(
-            TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
-        ),
-        client_version=V1 if ctx.api_version < MANY_VERSION or transaction.verify_only else V2,
-        verify_only=transaction.verify_only,
+        partitions=_partitions(transaction),
+        client_version=V1,
     )
     ctx.broker.transactions.add_partitions(ctx.principal, request, on_answer)
+
+
+def _partitions(transaction: AddPartitionsToTxnTransaction) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions)
 
 
 def _results(

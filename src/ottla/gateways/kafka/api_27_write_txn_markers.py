@@ -30,7 +30,8 @@ Errors = dict[TopicPartition, ErrorCode]
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write every marker to its partitions; answer when all are committed or refused."""
     try:
-        ctx.broker.transaction_markers.authorize(ctx.principal)
+        commits = any(marker.transaction_result for marker in request.markers)
+        ctx.broker.transaction_markers.authorize(ctx.principal, commits=commits)
     except ApiError as error:
         ctx.note_refusal(error.code, error.message)
         return _response(request, [_all(marker, error.code) for marker in request.markers])
