@@ -15,13 +15,12 @@ that says none of it is written in version 0, so that the log of one broker by i
 """
 
 import base64
-import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from ottla.model.errors import InvalidInputError
 from ottla.model.quota_entity import QuotaEntity
@@ -195,6 +194,9 @@ MetadataRecord = (
     | ReplicaDirectoriesRecord
 )
 
+_json_encode: Final = json.Encoder().encode
+_json_decode: Final = json.Decoder().decode
+
 _ALONE: Final = 0
 _CLUSTER: Final = 1
 """The layout of records that say something which only brokers of a cluster have to say."""
@@ -205,13 +207,13 @@ def encode_record(record: MetadataRecord) -> bytes:
     version = _version(record)
     fields = _FIELDS[record.KIND][: _FIELDS_OF_ONE_BROKER.get(record.KIND) if version == _ALONE else None]
     values = [encode(getattr(record, name)) for name, encode, _ in fields]
-    return json.dumps([record.KIND, version, *values], separators=(",", ":"), ensure_ascii=False).encode()
+    return _json_encode([record.KIND, version, *values])
 
 
 def decode_record(data: bytes) -> MetadataRecord:
     """A stored record. Raises InvalidInputError when it is broken, or of a kind or version this release cannot know."""
     try:
-        kind, version, *values = json.loads(data)
+        kind, version, *values = _json_decode(data)
         record_type = _TYPES.get(kind)
         if record_type is None or not (version == _ALONE or (version == _CLUSTER and kind in _VERSIONED)):
             raise InvalidInputError(f"metadata record {kind!r} version {version!r} is unknown to this release")

@@ -8,9 +8,8 @@ Steps follow each other: each sees what the one before made of a partition.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ottla.metadata.controller.decision import LogLine
@@ -35,77 +34,140 @@ class PartitionChanges:
         self._image = image
         self._rules = rules
         self.live = live
-        self.passes_over: Callable[[Partition], bool] = lambda _partition: False
+        self.passes_over: Callable[[Partition], bool] | None = None
         """Which partitions `each` leaves as they are, whatever the step."""
-        self._states: dict[UUID, dict[int, PartitionState]] = {}
-        self._reasons: dict[tuple[UUID, int], str] = {}
+        self._changed: dict[UUID, dict[int, _Change]] = {}
 
     def each(self, reason: str, concerns: Callable[[Partition], bool], step: Step) -> None:
-        """Take a step with every partition that it concerns."""
+        """Take a step with every partition that it concerns.
+
+        What a step makes of a partition depends on its state, but for the epochs, which it only raises: a hundred
+        thousand partitions on three brokers have a handful of states, and each of those is decided once.
+        """
+        known: dict[tuple[object, ...], PartitionState] = {}
         for topic in self._image.topics_by_id.values():
-            changed = self._states.get(topic.topic_id)
+            changed = self._changed.get(topic.topic_id)
             rule = None
             for partition in topic.partitions:
-                now = partition if changed is None else changed.get(partition.index, partition)
-                if concerns(now) and not self.passes_over(now):
-                    rule = rule or self._rules.of(topic.name)
-                    self._put(topic, partition.index, now, step(_state(now), rule), reason)
+                now: Partition = partition
+                if changed is not None and partition.index in changed:
+                    now = changed[partition.index].state
+                if not concerns(now) or (self.passes_over is not None and self.passes_over(now)):
+                    continue
+                rule = rule or self._rules.of(topic.name)
+                like = (
+                    now.leader,
+                    now.replicas,
+                    now.isr,
+                    now.adding,
+                    now.removing,
+                    now.elr,
+                    now.last_known_leader,
+                    rule,
+                )
+                after = known.get(like)
+                if after is None:
+                    state = now if isinstance(now, PartitionState) else now.state
+                    after = known[like] = step(state._replace(leader_epoch=0, partition_epoch=0), rule)
+                if after.partition_epoch:
+                    if changed is None:
+                        changed = self._changed[topic.topic_id] = {}
+                    changed[partition.index] = _Change(_raised(after, now), reason)
 
     def one(self, topic: TopicImage, index: int, reason: str, step: Step) -> PartitionState:
         """Take a step with one partition; returns its new state."""
-        now: Partition = self._states.get(topic.topic_id, {}).get(index, topic.partitions[index])
-        before = _state(now)
+        changed = self._changed.get(topic.topic_id, {})
+        before = changed[index].state if index in changed else topic.partitions[index].state
         after = step(before, self._rules.of(topic.name))
-        self._put(topic, index, before, after, reason)
+        if after.partition_epoch != before.partition_epoch:
+            self._changed.setdefault(topic.topic_id, {})[index] = _Change(after, reason)
         return after
 
     def records(self) -> tuple[MetadataRecord, ...]:
         """What makes the changes true: one record for each topic, several when it has many."""
         return tuple(self._records())
 
-    def lines(self) -> tuple[LogLine, ...]:
-        """What the log says about them."""
-        changes = [
-            (topic, index, topic.partitions[index], state)
-            for topic, states in self._changed_topics()
-            for index, state in states.items()
-        ]
-        if len(changes) <= LINES_MAX:
-            return tuple(
-                LogLine(
-                    logging.WARNING if _may_lose(before, after) else logging.INFO,
-                    f"{topic.name}-{index}: {_difference(before, after)}: {self._reasons[topic.topic_id, index]}",
-                )
-                for topic, index, before, after in changes
-            )
-        summaries: dict[str, Counter[str]] = {}
-        for topic, index, before, after in changes:
-            counts = summaries.setdefault(self._reasons[topic.topic_id, index], Counter())
-            counts.update(_kinds(before, after))
-            counts["partitions"] += 1
-        return tuple(_summary(reason, counts) for reason, counts in summaries.items())
-
-    def _put(self, topic: TopicImage, index: int, before: Partition, after: PartitionState, reason: str) -> None:
-        if after.partition_epoch != before.partition_epoch:
-            self._states.setdefault(topic.topic_id, {})[index] = after
-            self._reasons[topic.topic_id, index] = reason
-
-    def _changed_topics(self) -> Iterator[tuple[TopicImage, dict[int, PartitionState]]]:
-        for topic_id, states in self._states.items():
-            yield self._image.topics_by_id[topic_id], states
-
     def _records(self) -> Iterator[MetadataRecord]:
-        for topic_id, states in self._states.items():
-            changes = tuple(states.items())
+        for topic_id, changed in self._changed.items():
+            changes = tuple((index, change.state) for index, change in changed.items())
             if len(changes) == 1:
                 yield PartitionChangedRecord(topic_id, *changes[0])
                 continue
             for start in range(0, len(changes), CHANGES_PER_RECORD):
                 yield PartitionsChangedRecord(topic_id, changes[start : start + CHANGES_PER_RECORD])
 
+    def lines(self) -> tuple[LogLine, ...]:
+        """What the log says about them."""
+        count = sum(map(len, self._changed.values()))
+        if count <= LINES_MAX:
+            return tuple(
+                _line(f"{topic.name}-{index}", topic.partitions[index], change)
+                for topic, changed in self._changed_topics()
+                for index, change in changed.items()
+            )
+        totals: dict[str, _Totals] = {}
+        for topic, changed in self._changed_topics():
+            for index, change in changed.items():
+                total = totals.get(change.reason)
+                if total is None:
+                    total = totals[change.reason] = _Totals()
+                total.count(topic.partitions[index], change.state)
+        return tuple(total.line(reason) for reason, total in totals.items())
 
-def _state(partition: Partition) -> PartitionState:
-    return partition if isinstance(partition, PartitionState) else partition.state
+    def _changed_topics(self) -> Iterator[tuple[TopicImage, "dict[int, _Change]"]]:
+        for topic_id, changed in self._changed.items():
+            yield self._image.topics_by_id[topic_id], changed
+
+
+class _Change(NamedTuple):
+    state: PartitionState
+    reason: str
+
+
+class _Totals:
+    """How many partitions changed in which way."""
+
+    def __init__(self) -> None:
+        self._partitions = self._led = self._leaderless = self._isrs = self._moved = self._lossy = 0
+
+    def count(self, before: PartitionImage, after: PartitionState) -> None:
+        self._partitions += 1
+        if after.leader != before.leader:
+            if after.leader == NO_LEADER:
+                self._leaderless += 1
+            else:
+                self._led += 1
+                self._lossy += _may_lose(before, after)
+        self._isrs += after.isr != before.isr
+        self._moved += after.replicas != before.replicas
+
+    def line(self, reason: str) -> LogLine:
+        told = [
+            f"{count} {what}"
+            for count, what in (
+                (self._led, "with another leader"),
+                (self._leaderless, "without a leader"),
+                (self._isrs, "with another ISR"),
+                (self._moved, "with other replicas"),
+                (self._lossy, "whose leader may miss records"),
+            )
+            if count
+        ]
+        level = logging.WARNING if self._lossy or self._leaderless else logging.INFO
+        return LogLine(level, f"{self._partitions} partitions changed, {', '.join(told) or 'their epochs'}: {reason}")
+
+
+def _raised(after: PartitionState, before: Partition) -> PartitionState:
+    """The state that was decided from epochs of 0, with those it follows."""
+    leader, leader_epoch, replicas, isr, partition_epoch = after[:5]
+    leader_epoch += before.leader_epoch
+    partition_epoch += before.partition_epoch
+    return PartitionState._make((leader, leader_epoch, replicas, isr, partition_epoch, *after[5:]))
+
+
+def _line(name: str, before: PartitionImage, change: _Change) -> LogLine:
+    level = logging.WARNING if _may_lose(before, change.state) else logging.INFO
+    return LogLine(level, f"{name}: {_difference(before, change.state)}: {change.reason}")
 
 
 def _may_lose(before: PartitionImage, after: PartitionState) -> bool:
@@ -139,30 +201,3 @@ def _difference(before: PartitionImage, after: PartitionState) -> str:
 
 def _brokers(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers)) or "none"
-
-
-def _kinds(before: PartitionImage, after: PartitionState) -> Iterator[str]:
-    if after.leader != before.leader:
-        yield "leader" if after.leader != NO_LEADER else "no leader"
-    if after.isr != before.isr:
-        yield "ISR"
-    if after.replicas != before.replicas:
-        yield "replicas"
-    if _may_lose(before, after):
-        yield "lossy"
-
-
-def _summary(reason: str, counts: Counter[str]) -> LogLine:
-    told = [
-        f"{counts[kind]} {what}"
-        for kind, what in (
-            ("leader", "with another leader"),
-            ("no leader", "without a leader"),
-            ("ISR", "with another ISR"),
-            ("replicas", "with other replicas"),
-            ("lossy", "whose leader may miss records"),
-        )
-        if counts[kind]
-    ]
-    level = logging.WARNING if counts["lossy"] or counts["no leader"] else logging.INFO
-    return LogLine(level, f"{counts['partitions']} partitions changed, {', '.join(told) or 'their epochs'}: {reason}")
