@@ -14,9 +14,7 @@ from ottla.broker.internal_topics import new_internal_topic
 from ottla.broker.quota_manager import NO_MUTATION_QUOTA, MutationQuota
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
-from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions
-from ottla.metadata.controller.reassignment import OngoingReassignment, Reassignment
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
@@ -26,6 +24,8 @@ from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
+    from ottla.metadata.controller.reassignment import OngoingReassignment, Reassignment
     from ottla.peers.controller_channel import ControllerChannel
 
 T = TypeVar("T")
@@ -162,8 +162,8 @@ class TopicService:
         return outcomes
 
     async def elect_leaders(
-        self, principal: Principal, election: ElectionType, partitions: Sequence[TopicPartition] | None
-    ) -> ElectionOutcomes:
+        self, principal: Principal, election: "ElectionType", partitions: Sequence[TopicPartition] | None
+    ) -> "ElectionOutcomes":
         """Elect leaders for partitions, with None for all; why each of them keeps the one it has.
 
         Raises ApiError CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER or KAFKA_STORAGE_ERROR.
@@ -171,7 +171,9 @@ class TopicService:
         require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
         return await self._controller.elect_leaders(election, partitions)
 
-    def reassignments(self, principal: Principal, wanted: Sequence[TopicPartition] | None) -> list[OngoingReassignment]:
+    def reassignments(
+        self, principal: Principal, wanted: Sequence[TopicPartition] | None
+    ) -> "list[OngoingReassignment]":
         """The partitions on their way to other brokers, of those `wanted`, with None of all.
 
         Raises ApiError CLUSTER_AUTHORIZATION_FAILED.
@@ -180,7 +182,7 @@ class TopicService:
         return self._controller.list_reassignments(wanted)
 
     async def reassign(
-        self, principal: Principal, requests: Sequence[Reassignment], *, may_change_factor: bool = True
+        self, principal: Principal, requests: "Sequence[Reassignment]", *, may_change_factor: bool = True
     ) -> list[Outcome[None]]:
         """Have partitions on other brokers, or take back what is under way; the outcomes in the order of `requests`.
 

@@ -11,30 +11,20 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from ottla.metadata.controller.broker_watch import BrokerWatch, HeartbeatAnswer
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
 from ottla.metadata.controller.decision import Decide, Decision, LogLine, Outcome, unless_validating
-from ottla.metadata.controller.elr_recount import changes_of_replication, decide_recount
 from ottla.metadata.controller.feature_update import FeatureUpdate, decide_feature_update
-from ottla.metadata.controller.isr_alteration import decide_isr_alteration, require_broker_epoch
-from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
-from ottla.metadata.controller.partition_leadership import PartitionProposal
-from ottla.metadata.controller.partition_upkeep import LogEnds, PartitionUpkeep
 from ottla.metadata.controller.quota_alteration import QuotaAlteration, decide_quota_alteration
-from ottla.metadata.controller.reassignment import (
-    OngoingReassignment,
-    Reassignment,
-    decide_reassignments,
-    ongoing_reassignments,
-)
 from ottla.metadata.controller.replica_directories import ReplicaPlace, decide_replica_directories
 from ottla.metadata.controller.topic_creation import DEFAULT, CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
+from ottla.metadata.controller.topic_replication import changes_replication
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import ConfigResource, MetadataImage, TopicImage
 from ottla.metadata.loader import MetadataLoader
@@ -61,6 +51,12 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.settings.broker_settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
+    from ottla.metadata.controller.partition_leadership import PartitionProposal
+    from ottla.metadata.controller.partition_upkeep import LogEnds, PartitionUpkeep
+    from ottla.metadata.controller.reassignment import OngoingReassignment, Reassignment
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +100,11 @@ class Controller:
         self._brokers = BrokerWatch(
             self, store.live_brokers, settings.explicit, session_timeout_ms, clock=clock, timer=timer, tasks=tasks
         )
-        self._upkeep = PartitionUpkeep(self, settings, self._limits, timer=timer, tasks=tasks)
-        self._brokers.on_liveness = self._upkeep.brokers_changed
+        self._brokers.on_liveness = self._look_after_partitions
+        self._timer = timer
+        self._upkeep: PartitionUpkeep | None = None
+        self.log_ends: LogEnds | None = None
+        """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
         self.on_refused: Callable[[StoreError], object] = lambda _error: None
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
 
@@ -124,15 +123,6 @@ class Controller:
         """The newest image whose topics have their partitions on this broker."""
         return self._loader.image
 
-    @property
-    def log_ends(self) -> LogEnds | None:
-        """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
-        return self._upkeep.log_ends
-
-    @log_ends.setter
-    def log_ends(self, ask: LogEnds | None) -> None:
-        self._upkeep.log_ends = ask
-
     async def take_over(self, broker_id: int, epoch: int) -> None:
         """This broker was elected, and its image is loaded: tell the log, and which brokers there are.
 
@@ -150,14 +140,15 @@ class Controller:
         self._epoch = epoch
         _log(decision.lines)
         self._brokers.start()
-        self._upkeep.start()
+        self._look_after_partitions()
         await self._loader.compact(epoch)
 
     def resign(self) -> None:
         """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
         self._epoch = self._candidate = NO_EPOCH
         self._brokers.stop()
-        self._upkeep.stop()
+        if self._upkeep is not None:
+            self._upkeep.stop()
 
     async def brokers_changed(self) -> None:
         """Sessions came or went: have the metadata show those that live. Raises StoreError: to be tried again."""
@@ -196,28 +187,34 @@ class Controller:
         await self._brokers.remove(broker_id)
 
     async def alter_partition(
-        self, broker_id: int, broker_epoch: int, proposals: Sequence[PartitionProposal]
+        self, broker_id: int, broker_epoch: int, proposals: "Sequence[PartitionProposal]"
     ) -> list[Outcome[PartitionState]]:
         """Change the ISR of partitions as their leader, broker `broker_id`, proposes; the outcomes in their order.
 
         Raises ApiError STALE_BROKER_EPOCH.
         """
+        from ottla.metadata.controller.isr_alteration import decide_isr_alteration
+
         return await self.decide(
             lambda image: decide_isr_alteration(image, broker_id, broker_epoch, proposals, self._settings.explicit)
         )
 
     async def alter_reassignments(
-        self, requests: Sequence[Reassignment], *, may_change_factor: bool = True
+        self, requests: "Sequence[Reassignment]", *, may_change_factor: bool = True
     ) -> list[Outcome[None]]:
         """Begin or cancel the move of partitions to other brokers; the outcomes in the order of `requests`."""
+        from ottla.metadata.controller.reassignment import decide_reassignments
+
         return await self.decide(
             lambda image: decide_reassignments(
                 image, requests, self._limits, self._settings.explicit, may_change_factor=may_change_factor
             )
         )
 
-    def list_reassignments(self, wanted: Sequence[TopicPartition] | None = None) -> list[OngoingReassignment]:
+    def list_reassignments(self, wanted: Sequence[TopicPartition] | None = None) -> "list[OngoingReassignment]":
         """The partitions on their way to other brokers, of those `wanted`, with None of all."""
+        from ottla.metadata.controller.reassignment import ongoing_reassignments
+
         return ongoing_reassignments(self.image, wanted)
 
     def partitions_of(self, topic: NewTopic) -> int:
@@ -257,22 +254,24 @@ class Controller:
 
         def decide(image: MetadataImage) -> Decision[dict[ConfigResource, Outcome[None]]]:
             decision = decide_config_alteration(image, requests, self._settings.explicit)
-            if validate_only or not changes_of_replication(decision.records):
+            if validate_only or not changes_replication(decision.records):
                 return unless_validating(decision, validate_only=validate_only)
+            from ottla.metadata.controller.elr_recount import decide_recount
+
             changes = decide_recount(image, decision.records, self._settings.explicit)
             return Decision((*decision.records, *changes.records()), decision.result, changes.lines())
 
         outcomes = await self.decide(decide)
         if not validate_only:
-            self._upkeep.settings_changed()
+            self._look_after_partitions()
         return outcomes
 
     async def elect_leaders(
-        self, election: ElectionType, partitions: Sequence[TopicPartition] | None
-    ) -> ElectionOutcomes:
+        self, election: "ElectionType", partitions: Sequence[TopicPartition] | None
+    ) -> "ElectionOutcomes":
         """Elect leaders for partitions, with None for all: of each that it was done, or why it was not."""
         self._require_active()
-        return await self._upkeep.elect(election, partitions)
+        return await self._partition_upkeep().elect(election, partitions)
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Finalize levels of features, all or none."""
@@ -302,6 +301,8 @@ class Controller:
 
         def decide(image: MetadataImage) -> Decision[range]:
             if broker_id is not None:
+                from ottla.metadata.controller.isr_alteration import require_broker_epoch
+
                 require_broker_epoch(image, broker_id, broker_epoch)
             block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
             return Decision((ProducerIdsRecord(block.stop),), block)
@@ -383,6 +384,18 @@ class Controller:
         await self._store.append(
             [encode_record(record) for record in records], controller_epoch=epoch, expected_end_offset=end_offset
         )
+
+    def _look_after_partitions(self) -> None:
+        """Brokers or settings changed, which may ask for leaders or replicas. One broker alone has nothing to do."""
+        if len(self.image.brokers) > 1:
+            self._partition_upkeep().look()
+
+    def _partition_upkeep(self) -> "PartitionUpkeep":
+        if self._upkeep is None:
+            from ottla.metadata.controller.partition_upkeep import PartitionUpkeep
+
+            self._upkeep = PartitionUpkeep(self, self._settings, self._limits, timer=self._timer, tasks=self._tasks)
+        return self._upkeep
 
     def _require_active(self) -> None:
         if self._epoch == NO_EPOCH:

@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.partition_leadership import recount
-from ottla.metadata.controller.topic_replication import SETTINGS, ReplicationRules
+from ottla.metadata.controller.topic_replication import ReplicationRules
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import MetadataImage
-from ottla.metadata.records import ConfigRecord, MetadataRecord
-
-
-def changes_of_replication(records: Sequence[MetadataRecord]) -> bool:
-    """Whether a setting changes that decides about replication."""
-    return any(isinstance(record, ConfigRecord) and record.key in SETTINGS for record in records)
+from ottla.metadata.records import MetadataRecord
 
 
 def decide_recount(

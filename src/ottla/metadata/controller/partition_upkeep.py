@@ -47,6 +47,8 @@ LogEnds: TypeAlias = Callable[
 class Decider(Protocol):
     """What the upkeep needs of the controller."""
 
+    log_ends: LogEnds | None
+
     @property
     def image(self) -> MetadataImage:
         """The newest image."""
@@ -63,7 +65,7 @@ class Decider(Protocol):
 
 
 class PartitionUpkeep:
-    """Belongs to the event loop. Works from `start` to `stop`."""
+    """Belongs to the event loop."""
 
     def __init__(
         self, controller: Decider, settings: BrokerSettings, limits: TopicLimits, *, timer: Timer, tasks: Tasks
@@ -76,31 +78,21 @@ class PartitionUpkeep:
         self._balance: TimerTask | None = None
         self._is_tending = False
         self._has_news = False
-        self.log_ends: LogEnds | None = None
-        """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
-
-    def start(self) -> None:
-        """This broker decides from now on."""
-        self.brokers_changed()
 
     def stop(self) -> None:
-        """It decides no more."""
+        """This broker decides no more, for now."""
         if self._balance is not None:
             self._balance.cancel()
             self._balance = None
 
-    def brokers_changed(self) -> None:
-        """Brokers came, went, or came back."""
-        if len(self._controller.image.brokers) < 2:
-            return
+    def look(self) -> None:
+        """Brokers came, went or came back, settings are others than before, or this broker has begun to decide."""
         if self._balance is None and self._settings.boolean("auto.leader.rebalance.enable"):
             self._balance_in(self._settings.integer("leader.imbalance.check.interval.seconds") * 1_000)
-        self._tend_soon()
-
-    def settings_changed(self) -> None:
-        """Settings of topics or brokers are others than before."""
-        if len(self._controller.image.brokers) > 1:
-            self._tend_soon()
+        self._has_news = True
+        if not self._is_tending:
+            self._is_tending = True
+            self._tasks.spawn(self._tend(), "controller: tending partitions")
 
     async def elect(self, election: ElectionType, partitions: Sequence[TopicPartition] | None) -> ElectionOutcomes:
         """Elect leaders, with None for all partitions: of each that it was done, or why it was not."""
@@ -110,12 +102,6 @@ class PartitionUpkeep:
         return await self._controller.decide(
             lambda image: decide_leader_election(image, election, partitions, self._settings.explicit, orders)
         )
-
-    def _tend_soon(self) -> None:
-        self._has_news = True
-        if not self._is_tending:
-            self._is_tending = True
-            self._tasks.spawn(self._tend(), "controller: tending partitions")
 
     async def _tend(self) -> None:
         factors = {topic: self._settings.integer(name) for topic, name in REPLICATION_SETTINGS.items()}
@@ -158,7 +144,8 @@ class PartitionUpkeep:
         self, partitions: Sequence[TopicPartition] | None
     ) -> dict[TopicPartition, tuple[int, ...]]:
         """In which order an unclean election is to prefer the replicas of partitions, where they could be asked."""
-        if self.log_ends is None:
+        ask = self._controller.log_ends
+        if ask is None:
             return {}
         image = self._controller.image
         active = image.active_brokers()
@@ -172,7 +159,7 @@ class PartitionUpkeep:
         }
         if not replicas:
             return {}
-        ends = await self.log_ends(
+        ends = await ask(
             {name: [broker for broker in brokers if broker in active] for name, brokers in replicas.items()}
         )
         return {name: unclean_order(brokers, ends.get(name, {})) for name, brokers in replicas.items()}

@@ -1,9 +1,10 @@
 """What settings say of replication: the topic's own, else what is set on all brokers, else the default."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.metadata.image.image import ALL_BROKERS, MetadataImage, topic_resource
+from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.settings.topic_settings import topic_default
 from ottla.settings.topic_table import BROKER_SYNONYMS
 
@@ -38,6 +39,11 @@ class ReplicationRules:
         if MIN_ISR not in own and UNCLEAN not in own:
             return self._rule
         return _rule({**self._inherited, **own})
+
+
+def changes_replication(records: Sequence[MetadataRecord]) -> bool:
+    """Whether a setting changes that decides about replication."""
+    return any(isinstance(record, ConfigRecord) and record.key in SETTINGS for record in records)
 
 
 def _rule(settings: Mapping[str, str]) -> ReplicationRule:
