@@ -9,7 +9,7 @@ version; `decode_record` keeps reading the old ones. An unknown kind or version 
 a fact would disagree with the others.
 
 Version 1 has what a cluster adds: four more items in the state of a partition, six more fields of a broker. A record
-that says none of it is written in version 0, so that the log of one broker by itself stays readable to older releases.
+that says none of it is written in version 0.
 
     ["partition-changed",1,"h1QbnLqvTVmFl8LQmDZyzg",0,[2,5,[1,2],[2],9,[],[],[1],-1]]
 """

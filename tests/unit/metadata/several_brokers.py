@@ -75,7 +75,7 @@ class SeveralBrokers:
         del self.store._sessions[broker_id]
         await self.controller.brokers_changed()
 
-    async def heartbeat(self, broker_id: int, offset: int | None = None, **wants: bool):
+    async def heartbeat(self, broker_id: int, offset: int | None = None, **wants):
         """Say that a broker lives, and has read the metadata to its end unless an offset is given."""
         offset = self.image.end_offset if offset is None else offset
         return await self.controller.heartbeat(broker_id, self.epochs[broker_id], offset, **wants)

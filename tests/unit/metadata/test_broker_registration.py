@@ -6,7 +6,13 @@ import pytest
 
 from ottla.metadata.controller.broker_registration import decide_registrations, flush_refusal
 from ottla.metadata.image.delta import apply_records
-from ottla.metadata.records import BrokerRegisteredRecord, PartitionState, TopicRecord
+from ottla.metadata.records import (
+    BrokerRegisteredRecord,
+    PartitionState,
+    ReplicaDirectoriesRecord,
+    TopicRecord,
+    topic_id_text,
+)
 from ottla.metadata.registration import BrokerRegistration
 from ottla.metadata.store.interface import LiveBroker
 from tests.unit.metadata.images import image_of
@@ -77,13 +83,14 @@ def test_the_same_process_with_another_session_keeps_what_it_leads():
 @pytest.mark.parametrize(
     ("said", "flush", "elr", "last"),
     [
-        ({"previous_epoch": 2}, True, (2,), 2),  # it stopped cleanly
-        ({"previous_epoch": 5}, False, (2,), 2),  # and once more, in a session that the log never heard of
-        ({"previous_epoch": -1}, True, (2,), 2),  # killed: all that it acknowledged was flushed
-        ({"previous_epoch": -1}, False, (), 2),  # killed: it may miss some, and is still the last who led
-        ({"previous_epoch": 1}, True, (), -1),  # an old copy of its directory
+        ({"previous_epoch": 2, "clean_since": 2}, True, (2,), 2),  # it stopped cleanly
+        ({"previous_epoch": 5, "clean_since": 1}, False, (2,), 2),  # and again, in a session that nobody registered
+        ({"previous_epoch": 5, "clean_since": 5}, False, (), 2),  # that one came after a crash
+        ({}, True, (2,), 2),  # killed: all that it acknowledged was flushed
+        ({}, False, (), 2),  # killed: it may miss some, and is still the last who led
+        ({"previous_epoch": 1, "clean_since": 1}, True, (), -1),  # an old copy of its directory
         ({"directories": ("new",)}, True, (), -1),  # an empty one
-        ({"directories": ("new", "d"), "previous_epoch": 2}, True, (2,), 2),  # one more
+        ({"directories": ("new", "d")}, True, (2,), 2),  # one more
     ],
 )
 def test_what_a_broker_has_in_its_directories_decides_whether_it_is_eligible(said, flush, elr, last):
@@ -92,6 +99,18 @@ def test_what_a_broker_has_in_its_directories_decides_whether_it_is_eligible(sai
     after, _ = decided(image, [live(1, 1), live(2, 9, **{"directories": ("d",), **said})])
     partition = after.partition("a", 0)
     assert (partition.elr, partition.last_known_leader, partition.leader) == (elr, last, -1)
+
+
+def test_of_several_directories_only_what_lay_in_the_one_that_was_replaced_is_lost():
+    first, second = UUID(int=1), UUID(int=2)
+    waiting = PartitionState(-1, 5, (2, 1), (), 7, elr=(2,), last_known_leader=2)
+    had = known(2, 2, directories=(topic_id_text(first), topic_id_text(second)), fenced=True)
+    places = ReplicaDirectoriesRecord(2, A, ((0, first), (1, second)))
+    image = image_of(TopicRecord("a", A, (waiting, waiting, waiting)), had, places, brokers=(1,))
+    after, _ = decided(image, [live(1, 1), live(2, 9, directories=(topic_id_text(second),))])
+    assert [each.elr for each in after.topic("a").partitions] == [(), (2,), ()]
+    later, _ = decided(image, [live(1, 1), live(2, 9, directories=(topic_id_text(first),))])
+    assert [each.elr for each in later.topic("a").partitions] == [(2,), (2,), (2,)]
 
 
 def test_a_broker_that_flushes_otherwise_than_those_that_run_is_refused():

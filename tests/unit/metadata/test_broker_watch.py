@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import pytest
 
+from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -229,6 +231,18 @@ async def test_a_broker_can_ask_to_be_fenced(brokers):
     assert brokers.partition("a").leader == 3
     assert (await brokers.heartbeat(2, want_fence=True)).is_fenced
     assert not (await brokers.heartbeat(2)).is_fenced
+
+
+async def test_what_lies_in_a_directory_that_failed_is_led_by_others(brokers):
+    await brokers.topic("a", (2, 3), (2, 3))
+    topic_id, failed = brokers.image.topic("a").topic_id, UUID(int=7)
+    await brokers.controller.place_replicas(2, brokers.epochs[2], [ReplicaPlace(topic_id, 1, failed)])
+    await brokers.heartbeat(2, offline_directories=frozenset({failed}))
+    assert [brokers.partition("a", index).leader for index in (0, 1)] == [2, 3]
+    assert brokers.live() == {1, 2, 3}
+    log = len(brokers.store.log)
+    await brokers.heartbeat(2, offline_directories=frozenset({failed}))
+    assert len(brokers.store.log) == log
 
 
 async def test_a_heartbeat_that_changes_nothing_writes_nothing(brokers):

@@ -9,8 +9,10 @@ sync waits for it (KIP-966).
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import TypeAlias
+from uuid import UUID
 
 from ottla.metadata.controller.decision import Decision, LogLine
 from ottla.metadata.controller.partition_changes import Partition, PartitionChanges
@@ -67,21 +69,24 @@ def decide_fencing(
     return Decision((*changes.records(), *records), ids, lines)
 
 
-def fence_in(changes: PartitionChanges, broker_ids: frozenset[int], reason: str) -> None:
+Where: TypeAlias = Callable[[UUID, int], bool]
+"""Which partitions are meant, by the id of the topic and their index."""
+
+
+def fence_in(changes: PartitionChanges, broker_ids: frozenset[int], reason: str, where: Where | None = None) -> None:
     """Take brokers out of every ISR and leadership."""
 
     def concerns(partition: Partition) -> bool:
         return partition.leader in broker_ids or not broker_ids.isdisjoint(partition.isr)
 
-    changes.each(
-        reason,
-        concerns,
-        lambda state, rule: fence_all(state, broker_ids, changes.live, min_isr=rule.min_isr),
-    )
+    live = changes.live - broker_ids
+    changes.each(reason, concerns, lambda state, rule: fence_all(state, broker_ids, live, min_isr=rule.min_isr), where)
 
 
-def lose_in(changes: PartitionChanges, broker_id: int, reason: str, *, is_empty: bool) -> None:
-    """Have a broker, whose copies are not what they were, be neither in sync nor eligible anywhere."""
+def lose_in(
+    changes: PartitionChanges, broker_id: int, reason: str, *, is_empty: bool, where: Where | None = None
+) -> None:
+    """Have a broker, whose copies are not what they were, be neither in sync nor eligible."""
 
     def concerns(partition: Partition) -> bool:
         return broker_id in partition.isr or broker_id in partition.elr or partition.last_known_leader == broker_id
@@ -90,6 +95,7 @@ def lose_in(changes: PartitionChanges, broker_id: int, reason: str, *, is_empty:
         reason,
         concerns,
         lambda state, rule: lose(state, broker_id, changes.live, min_isr=rule.min_isr, is_empty=is_empty),
+        where,
     )
 
 
@@ -100,6 +106,27 @@ def elect_in(changes: PartitionChanges, broker_id: int, reason: str) -> None:
         return partition.leader == NO_LEADER and broker_id in partition.replicas
 
     changes.each(reason, concerns, lambda state, rule: elect(state, changes.live, min_isr=rule.min_isr))
+
+
+def decide_offline_directories(
+    image: MetadataImage,
+    broker_id: int,
+    broker_epoch: int,
+    directories: frozenset[UUID],
+    broker_settings: Mapping[str, str],
+) -> Decision[None]:
+    """Take a broker out of the ISRs and leaderships of what lies in log directories of it that failed (KIP-858)."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        return Decision((), None)
+
+    def where(topic_id: UUID, index: int) -> bool:
+        return image.replica_directory(topic_id, index, broker_id) in directories
+
+    changes = PartitionChanges(image, ReplicationRules(image, broker_settings), image.active_brokers())
+    said = f"broker {broker_id} has {len(directories)} log directories that failed"
+    fence_in(changes, frozenset({broker_id}), said, where)
+    return Decision(changes.records(), None, changes.lines())
 
 
 def decide_unfencing(

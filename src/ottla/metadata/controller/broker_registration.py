@@ -19,6 +19,7 @@ are, with their leader epoch, and it is unfenced at once.
 import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from ottla.metadata.controller.broker_fencing import elect_in, fence_in, lose_in
 from ottla.metadata.controller.decision import Decision, LogLine
@@ -30,8 +31,9 @@ from ottla.metadata.records import (
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     MetadataRecord,
+    parse_topic_id,
 )
-from ottla.metadata.registration import UNCLEAN, BrokerRegistration, decode_registration
+from ottla.metadata.registration import BrokerRegistration, decode_registration
 from ottla.metadata.store.interface import LiveBroker
 from ottla.model.errors import InvalidInputError
 
@@ -97,11 +99,9 @@ def decide_registrations(
     reasons += [f"broker {each.live.broker_id} was started anew" for each in anew if each.known is not None]
     fence_in(changes, left, "; ".join(reasons))
     for each in anew:
-        loss = _loss(each)
+        loss = None if each.known is None else loss_of(each.known, each.said)
         if loss is not None:
-            reason = f"broker {each.live.broker_id}: {loss.reason}"
-            lines.append(LogLine(logging.WARNING, reason))
-            lose_in(changes, each.live.broker_id, reason, is_empty=loss.is_empty)
+            lines.append(LogLine(logging.WARNING, _lose(image, changes, each.live.broker_id, loss)))
     records: list[MetadataRecord] = [
         BrokerChangedRecord(each.broker_id, each.broker_epoch, fenced=True, shutting_down=False) for each in gone
     ]
@@ -142,28 +142,50 @@ def _arrivals(image: MetadataImage, live: Sequence[LiveBroker]) -> tuple[list[_C
     return came, refused
 
 
-class _Loss(NamedTuple):
+class Loss(NamedTuple):
+    """What a broker that was started anew has not any more of what it had."""
+
     reason: str
     is_empty: bool
+    """Whether it has nothing of it, or an old copy: there is nothing to wait for."""
+    directory: str | None = None
+    """The log directory in which it lay; None for all of them."""
 
 
-def _loss(came: _Came) -> _Loss | None:
-    """What a broker that was started anew has not any more of what it had; None when it has all that matters."""
-    known, said = came.known, came.said
-    if known is None:
-        return None
-    missing = [directory for directory in known.directories if directory not in said.directories]
-    if missing:
-        return _Loss(f"the log directory {missing[0]}, which it had, is not there", is_empty=True)
+def loss_of(known: BrokerImage, said: BrokerRegistration) -> Loss | None:
+    """What a broker that is `known` lost, as its new process registers; None when it has all that matters.
+
+    Its first log directory is a new one when its disk was replaced. One of the others may come back: what lies there
+    is offline until then. A stop that was not clean matters where what was acknowledged was not flushed; a process that
+    was registered by nobody may lie between, so that what counts is since when nothing was lost.
+    """
+    if known.directories and known.directories[0] not in said.directories:
+        missing = known.directories[0]
+        only = missing if len(known.directories) > 1 else None
+        return Loss(f"the log directory {missing}, which it had, is not there", is_empty=True, directory=only)
     if 0 <= said.previous_epoch < known.broker_epoch:
-        return _Loss(
+        return Loss(
             f"its log directories are those of epoch {said.previous_epoch}, and it has run with epoch "
             f"{known.broker_epoch} since: an old copy",
             is_empty=True,
         )
-    if said.previous_epoch == UNCLEAN and not known.flush:
-        return _Loss("it did not stop cleanly, and acknowledged what was not flushed", is_empty=False)
+    if not known.flush and not 0 <= said.clean_since <= known.broker_epoch:
+        return Loss("it did not stop cleanly, and acknowledged what was not flushed", is_empty=False)
     return None
+
+
+def _lose(image: MetadataImage, changes: PartitionChanges, broker_id: int, loss: Loss) -> str:
+    reason = f"broker {broker_id}: {loss.reason}"
+    where = None
+    if loss.directory is not None:
+        gone = parse_topic_id(loss.directory)
+
+        def lay_there(topic_id: UUID, index: int) -> bool:
+            return image.replica_directory(topic_id, index, broker_id) in (None, gone)
+
+        where = lay_there
+    lose_in(changes, broker_id, reason, is_empty=loss.is_empty, where=where)
+    return reason
 
 
 def _registered(came: _Came, *, fenced: bool, shutting_down: bool) -> BrokerRegisteredRecord:

@@ -11,12 +11,14 @@ Lives while this broker is the controller; what is decided is in the metadata, s
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
+from uuid import UUID
 
 from msgspec import Struct
 
 from ottla.metadata.controller.broker_fencing import (
     BrokerState,
     decide_fencing,
+    decide_offline_directories,
     decide_removal,
     decide_shutdown,
     decide_unfencing,
@@ -93,6 +95,7 @@ class BrokerWatch:
         self._sessions: dict[int, int] = {}
         self._registered_at: dict[int, int] = {}
         self._stopping_at: dict[int, int] = {}
+        self._offline: dict[int, frozenset[UUID]] = {}
         self._refused: Mapping[int, Refusal] = {}
         self._check: TimerTask | None = None
         self._check_due_ms = 0
@@ -117,6 +120,7 @@ class BrokerWatch:
         """Another broker decides, or this one stops."""
         self._own_id = -1
         self._sessions, self._registered_at, self._stopping_at, self._refused = {}, {}, {}, {}
+        self._offline = {}
         self._tracker.restart((), 0)
         if self._check is not None:
             self._check.cancel()
@@ -139,6 +143,7 @@ class BrokerWatch:
             if broker_id not in before or before[broker_id].broker_epoch != broker.broker_epoch:
                 self._registered_at[broker_id] = image.end_offset
                 self._stopping_at.pop(broker_id, None)
+                self._offline.pop(broker_id, None)
             if broker.fenced:
                 self._tracker.forget(broker_id)
         self._arm()
@@ -146,9 +151,17 @@ class BrokerWatch:
             self.on_liveness()
 
     async def heartbeat(
-        self, broker_id: int, broker_epoch: int, metadata_offset: int, *, want_fence: bool, want_shutdown: bool
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        metadata_offset: int,
+        *,
+        want_fence: bool,
+        want_shutdown: bool,
+        offline_directories: frozenset[UUID],
     ) -> HeartbeatAnswer:
-        """A broker says that it lives, how far it has read the metadata, and what it wants to be.
+        """A broker says that it lives, how far it has read the metadata, what it wants to be, and which of its log
+        directories failed.
 
         Raises ApiError STALE_BROKER_EPOCH (it is not registered, or its session is not the newest one of its id),
         INVALID_REGISTRATION (its session is not taken into the cluster, with the reason), and what `decide` raises.
@@ -183,6 +196,13 @@ class BrokerWatch:
             await self._fence(
                 {broker_id: "it has stopped" if want_shutdown else "it asked for it"}, {broker_id: broker_epoch}
             )
+        if offline_directories != self._offline.get(broker_id, frozenset()):
+            await self._door.decide(
+                lambda newest: decide_offline_directories(
+                    newest, broker_id, broker_epoch, offline_directories, self._broker_settings
+                )
+            )
+            self._offline[broker_id] = offline_directories
         self._hear(broker_id, broker_epoch, metadata_offset)
         newest = self._door.image.brokers.get(broker_id, broker)
         return HeartbeatAnswer(has_read, newest.fenced, should_shut_down=state is BrokerState.STOPPED)

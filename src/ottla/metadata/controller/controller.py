@@ -162,6 +162,7 @@ class Controller:
         *,
         want_fence: bool = False,
         want_shutdown: bool = False,
+        offline_directories: frozenset[UUID] = frozenset(),
     ) -> HeartbeatAnswer:
         """A broker says that it lives; `metadata_offset` is the end offset of its image.
 
@@ -170,7 +171,12 @@ class Controller:
         """
         self._require_active()
         return await self._brokers.heartbeat(
-            broker_id, broker_epoch, metadata_offset, want_fence=want_fence, want_shutdown=want_shutdown
+            broker_id,
+            broker_epoch,
+            metadata_offset,
+            want_fence=want_fence,
+            want_shutdown=want_shutdown,
+            offline_directories=offline_directories,
         )
 
     async def broker_unreachable(self, broker_id: int, broker_epoch: int) -> None:

@@ -38,8 +38,14 @@ class PartitionChanges:
         """Which partitions `each` leaves as they are, whatever the step."""
         self._changed: dict[UUID, dict[int, _Change]] = {}
 
-    def each(self, reason: str, concerns: Callable[[Partition], bool], step: Step) -> None:
-        """Take a step with every partition that it concerns.
+    def each(
+        self,
+        reason: str,
+        concerns: Callable[[Partition], bool],
+        step: Step,
+        where: Callable[[UUID, int], bool] | None = None,
+    ) -> None:
+        """Take a step with every partition that it concerns; with `where` only those of such a topic id and index.
 
         What a step makes of a partition depends on its state, but for the epochs, which it only raises: a hundred
         thousand partitions on three brokers have a handful of states, and each of those is decided once.
@@ -53,6 +59,8 @@ class PartitionChanges:
                 if changed is not None and partition.index in changed:
                     now = changed[partition.index].state
                 if not concerns(now) or (self.passes_over is not None and self.passes_over(now)):
+                    continue
+                if where is not None and not where(topic.topic_id, partition.index):
                     continue
                 rule = rule or self._rules.of(topic.name)
                 like = (
