@@ -181,6 +181,8 @@ class BrokerLifecycle:
         try:
             await self._controller.brokers_changed()
         except (ApiError, StoreError) as error:
+            if not self.is_controller:
+                return  # who decides now takes them in
             logger.warning("the brokers that came or went could not be taken in, trying again: %s", error)
             await self._timer.sleep(RETRY_MS)
             self._on_brokers()

@@ -109,7 +109,8 @@ async def _start(
         read_files_max=shares.read,
     )
     try:
-        store = open_store(location, data_dirs[0])
+        session_timeout_ms = settings.integer("broker.session.timeout.ms")
+        store = open_store(location, data_dirs[0], session_timeout_ms=session_timeout_ms)
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             logger.warning("%s", line)

@@ -1,0 +1,123 @@
+"""Groups and transactions go on when the broker that coordinates them dies: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.broker_process import BrokerProcess
+from tests.cluster import Cluster, wait_until
+from tests.system.test_cluster import Load, read_all
+
+NewCluster = Callable[..., Cluster]
+
+OFFSETS = "__consumer_offsets"
+FEW = {
+    "offsets_topic_num_partitions": "4",
+    "transaction_state_log_num_partitions": "4",
+    "group_initial_rebalance_delay_ms": "0",
+}
+
+
+@pytest.fixture
+def cluster(new_cluster: NewCluster) -> Cluster:
+    cluster = new_cluster(3, **FEW).start()
+    cluster.wait_until_registered()
+    return cluster
+
+
+def coordinator(cluster: Cluster, group: str) -> BrokerProcess:
+    """The broker that coordinates a group, as it tells clients."""
+
+    def look() -> int:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log.connection.close": False})
+        (future,) = admin.describe_consumer_groups([group]).values()
+        return future.result(10).coordinator.id
+
+    return cluster.brokers[wait_until(look, f"the coordinator of {group}")]
+
+
+class Member:
+    """A consumer of a group that counts what it reads and commits as it reads."""
+
+    def __init__(self, cluster: Cluster, group: str, topic: str, protocol: str) -> None:
+        self.found: Counter[int] = Counter()
+        settings = {"group.protocol": protocol}
+        if protocol == "classic":
+            settings |= {"session.timeout.ms": "10000"}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log.connection.close": False,
+                **settings,
+            }
+        )
+        self._consumer.subscribe([topic])
+
+    def read(self, count: int) -> None:
+        """Read until `count` records were found, and commit."""
+
+        def look() -> bool:
+            for message in self._consumer.consume(500, 0.2):
+                if message.error() is None:
+                    self.found[int(message.value())] += 1
+            return len(self.found) >= count
+
+        wait_until(look, f"{count} records", 60)
+        wait_until(self._commit, "a commit", 60)
+
+    def _commit(self) -> bool:
+        try:
+            committed = self._consumer.commit(asynchronous=False)
+        except KafkaException:
+            return False
+        return all(each.error is None for each in committed)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, protocol: str) -> None:
+    topic = cluster.create_topic("t", 3, min_insync_replicas="2")
+    cluster.wait_until_in_sync(topic)
+    load, group = Load(cluster, topic), f"workers-{protocol}"
+    member = Member(cluster, group, topic, protocol)
+    load.send(100)
+    member.read(100)
+    cluster.wait_until_in_sync(OFFSETS)
+    for round_ in range(2):
+        coordinator(cluster, group).kill()
+        load.send(100)
+        load.settle()
+        member.read(100 * (round_ + 2))
+        cluster.start()
+        cluster.wait_until_in_sync(OFFSETS)
+        cluster.wait_until_in_sync(topic)
+    assert set(member.found.values()) == {1}
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    assert sum(each.offset for each in future.result(10).topic_partitions) == 300
+    member.close()
+
+
+def test_a_rolling_restart_fails_no_acknowledged_write_and_leaves_everything_in_sync(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 6, min_insync_replicas="2")
+    cluster.wait_until_in_sync(topic)
+    load = Load(cluster, topic)
+    for broker in cluster.brokers.values():
+        load.send(100)
+        assert broker.stop() == 0
+        load.send(100)
+        broker.start()
+        cluster.wait_until_in_sync(topic)
+    load.settle()
+    assert read_all(cluster, topic, 6, len(load.acknowledged)) == Counter(load.acknowledged)
+    assert "did not stop cleanly" not in cluster.log
