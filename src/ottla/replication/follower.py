@@ -25,6 +25,8 @@ class Follower:
 
     __slots__ = ("_clock", "_leader_high_watermark", "_partition")
 
+    is_replicated = True
+    """Its leader decides what is committed."""
     epoch_start_offset = 0
     """Only a leader has one."""
     unacknowledged_count = 0
@@ -110,7 +112,7 @@ class Follower:
         before = partition.high_watermark
         high_watermark = follower_high_watermark(before, partition.local_end_offset, self._leader_high_watermark)
         if high_watermark > before:
-            partition.high_watermark = high_watermark
+            partition.high_watermark = partition.log.high_watermark = high_watermark
             partition.changed()
 
     def fail(self, error: ErrorCode, message: str) -> None:

@@ -41,6 +41,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
+from ottla.storage.log_config import LONG_MAX
 from ottla.storage.log_read_result import LogReadResult
 
 __all__ = ["ACKS_ALL", "ACKS_LEADER", "ACKS_NONE", "NO_EPOCH", "UP_TO_HIGH_WATERMARK", "Partition", "WritableBuffer"]
@@ -166,6 +167,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.verifications = NO_VERIFICATIONS
         self.log.on_progress = role.on_log_progress
+        self.log.high_watermark = self.high_watermark if role.is_replicated else LONG_MAX
         self.changed()
 
     def _leave(self, role: Leader | Follower) -> None:
@@ -345,6 +347,8 @@ class Partition:
             self.high_watermark = end_offset
         elif self.high_watermark < self.log.log_start_offset:
             self.high_watermark = self.log.log_start_offset
+        if self.role.is_replicated:
+            self.log.high_watermark = self.high_watermark
         if self.waits_for_local_end:
             self.complete_local_end(_WHEREVER)
         self.changed()

@@ -85,6 +85,8 @@ class PartitionRoles:
             leader = self._isr_manager.lead(partition, image, before)
             partition.take(leader, image.leader_epoch)
             leader.advance()
+            if before is not None:
+                self._isr_manager.tell_followers(partition)  # they are to name the new epoch
         elif is_new_epoch or not partition.is_leader:
             partition.become_leader(image.leader_epoch)
             partition.role.on_log_progress(partition.log)

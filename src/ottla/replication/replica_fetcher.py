@@ -106,6 +106,7 @@ class ReplicaFetcher:
         self._tasks = tasks
         self._throttled = throttled
         self._session = ReplicaFetchSession()
+        self._told_replica = ReplicaState()
         self._followed: dict[PartitionId, _Followed] = {}
         self._has_work = asyncio.Event()
         self._failures = 0
@@ -184,10 +185,14 @@ class ReplicaFetcher:
 
     async def _fetch(self) -> FetchResponse | None:
         """One request and its answer; None when there was none, after a while."""
-        limits = self._limits
+        limits, replica = self._limits, self._replica()
+        if replica != self._told_replica:
+            # The leader takes what each partition is fetched from as said by the incarnation that said it.
+            self._session.lost()
+            self._told_replica = replica
         session_id, session_epoch, topics, forgotten = self._session.next_request()
         request = FetchRequest(
-            replica_state=self._replica(),
+            replica_state=replica,
             max_wait_ms=limits.max_wait_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,

@@ -149,7 +149,7 @@ class ReplicatedLeader(Leader):
             before, end_offset, partition.min_insync_replicas, self._clock.monotonic_ms()
         )
         if high_watermark > before:
-            partition.high_watermark = high_watermark
+            partition.high_watermark = partition.log.high_watermark = high_watermark
             self._ack_queue.complete(high_watermark)
             partition.changed()
 

@@ -24,7 +24,7 @@ from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.file_names import PARTITION_METADATA, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_append_info import LogAppendInfo
-from ottla.storage.log_config import LogConfig, TimestampType
+from ottla.storage.log_config import LONG_MAX, LogConfig, TimestampType
 from ottla.storage.log_io import SYNC, WRITTEN
 from ottla.storage.log_read_result import NOTHING_READ, LogReadResult
 from ottla.storage.log_resources import LogResources
@@ -67,6 +67,7 @@ class Log:
         "_unsynced_indexes",
         "config",
         "directory",
+        "high_watermark",
         "last_flush_ms",
         "leader_epochs",
         "log_end_offset",
@@ -98,6 +99,8 @@ class Log:
         self.on_progress: Callable[[Log], None] | None = None
         self.on_range_change: Callable[[], None] | None = None
         """Called when the log begins later than before, or was loaded again and may end earlier."""
+        self.high_watermark = LONG_MAX
+        """What is committed, where other replicas have a say in it: what is above is neither compacted nor expired."""
         self.last_flush_ms: int | None = None
         """When a sync was last asked for; None when nobody knows."""
         self._resources = resources
@@ -401,7 +404,8 @@ class Log:
     def stable_end_offset(self) -> int:
         """Below it everything is on disk, and every transaction that has records there is decided and committed."""
         first_unstable = self.producers.unstable.first_offset
-        return self.flushed_end_offset if first_unstable is None else min(first_unstable, self.flushed_end_offset)
+        end_offset = min(self.flushed_end_offset, self.high_watermark)
+        return end_offset if first_unstable is None else min(first_unstable, end_offset)
 
     async def offset_for_timestamp(
         self, timestamp: int, end_offset: Callable[[], int] | None = None
@@ -485,7 +489,8 @@ class Log:
 
     def expired_count(self, now_ms: int) -> int:
         """How many segments `expire_segments` would take out."""
-        done = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
+        written = self.flushed_end_offset if self.config.flush_before_ack else self.written_end_offset
+        done = min(written, self.high_watermark)
         facts = [fact for fact in self._segments.facts(self.log_end_offset) if fact.end_offset <= done]
         count = count_expired(facts, self.log_start_offset, now_ms, self.config)
         return count if count < len(self._segments) or self._segments.newest.size else count - 1
@@ -496,8 +501,8 @@ class Log:
         The thread has let go of those files by then: it opens what it closed in between again, by the path, and makes
         what is not there.
 
-        When even the newest is too old a new one is begun first. Only what is flushed goes, or written if the broker
-        does not flush before it acknowledges. Segments are as old as `prepare_expiry` found them.
+        When even the newest is too old a new one is begun first. Only what is committed goes, and flushed, or written
+        if the broker does not flush before it acknowledges. Segments are as old as `prepare_expiry` found them.
         """
         count = self.expired_count(now_ms)
         if count == len(self._segments):

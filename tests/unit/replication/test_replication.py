@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.broker.offsets import EARLIEST, LATEST, OffsetService
@@ -83,6 +84,36 @@ async def test_who_was_up_to_date_before_it_was_let_in_joins_as_soon_as_it_is(tm
         assert in_sync.committed == (1, 2)
         await made.unfence(3)
         await until(lambda: set(made.state.isr) == {1, 2, 3})
+
+
+async def test_a_broker_that_registers_anew_is_known_by_its_new_epoch_without_anything_to_fetch(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        in_sync = in_sync_of(made)
+        await until(lambda: in_sync.followers[3].end_offset == 1)
+        await made.fence(3)
+        made.brokers[3].broker_epoch = 999
+        await made.unfence(3)
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        assert in_sync.followers[3].broker_epoch == 999
+
+
+async def test_what_is_not_committed_is_neither_expired_nor_compacted(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        assert await acked(made.leader.append(b"x" * 900)) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
+        made.unreachable.update((2, 3))
+        for _ in range(12):
+            assert await acked(made.leader.append(b"y" * 900, acks=ACKS_LEADER)) is ErrorCode.NONE
+        log = made.leader.partition.log
+        await until(lambda: log.flushed_end_offset == 13)
+        log.config = replace(log.config, retention_ms=0)
+        assert len(log.segments) > 3
+        assert log.stable_end_offset == 1
+        assert await made.leader.logs.apply_retention() == 0
+        made.unreachable.clear()
+        await until(lambda: made.leader.partition.high_watermark == 13)
+        assert await made.leader.logs.apply_retention() > 2
 
 
 async def test_a_leader_that_cannot_ask_for_another_isr_commits_nothing(tmp_path: Path) -> None:
