@@ -201,10 +201,12 @@ class ZooKeeperStore:
         """What the servers refuse for reasons that are none of ours is an error of the store."""
         try:
             return await asking
-        except NoAuthError as error:
-            raise StoreError(f"{self._hosts}{self._root}: ZooKeeper does not let this broker write there") from error
         except (KazooException, Refusal) as error:
-            raise StoreError(f"{self._hosts}{self._root}: {error!r}") from error
+            reason = error.reason if isinstance(error, Refusal) else error
+            where = f"{self._hosts}{self._root}"
+            if isinstance(reason, NoAuthError):
+                raise StoreError(f"{where}: ZooKeeper does not let this broker write there") from error
+            raise StoreError(f"{where}: {reason!r}") from error
 
     async def _repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Make an attempt until it has an outcome: not while there is no connection, nor when others were faster.
@@ -238,6 +240,8 @@ class ZooKeeperStore:
                 try:
                     await client.commit(*_first_nodes(new_cluster_id))
                 except Refusal as refusal:
+                    if not isinstance(refusal.reason, NodeExistsError):
+                        raise
                     if await client.exists(nodes.LAYOUT) is None and await client.exists(nodes.CLUSTER_ID) is not None:
                         raise StoreError(
                             f"{self._hosts}{self._root or '/'} is another software's: give Ottla a node of its own"

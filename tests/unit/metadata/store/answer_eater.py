@@ -1,0 +1,60 @@
+"""Stands between a client and a ZooKeeper server, and can keep the server's answers to itself."""
+
+import socket
+import threading
+from contextlib import suppress
+
+TRANSACTION = (14).to_bytes(4)
+"""The type of a request that is a transaction, after its length and its number."""
+
+
+class AnswerEater:
+    """A proxy on a port of its own. Requests always pass; answers do unless it eats them."""
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._waits = threading.Event()
+        self._eats = threading.Event()
+        self._connections: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def eat(self) -> None:
+        """From the next transaction on no answer arrives."""
+        self._waits.set()
+
+    def wait_until_eating(self) -> None:
+        """Wait until a transaction has passed whose answer will not."""
+        assert self._eats.wait(30), "no transaction has passed"
+
+    def cut(self) -> None:
+        """End the connections there are; of those that come, answers arrive again."""
+        self._waits.clear()
+        self._eats.clear()
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Take no more connections, and end those there are."""
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+                self._connections += (client, server)
+                threading.Thread(target=self._pump, args=(client, server, False), daemon=True).start()
+                threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        with suppress(OSError), source, target:
+            while data := source.recv(65536):
+                if not is_answer and self._waits.is_set() and data[8:12] == TRANSACTION:
+                    self._eats.set()
+                if not (is_answer and self._eats.is_set()):
+                    target.sendall(data)

@@ -1,0 +1,251 @@
+"""What is ZooKeeper's alone: answers that are lost, servers that go and come back, nodes that are somebody else's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from ottla.metadata.store.interface import FencedError, StoreError
+from ottla.metadata.store.location import open_store
+from tests.unit.metadata.store.answer_eater import AnswerEater
+from tests.unit.metadata.store.party import Party
+from tools.zookeeper import ZooKeeperServers
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def location(zookeeper: ZooKeeperServers, tmp_path: Path) -> str:
+    return zookeeper.location(f"tests/{tmp_path.name}")
+
+
+@pytest.fixture
+def eater(zookeeper: ZooKeeperServers) -> Iterator[AnswerEater]:
+    proxy = AnswerEater(zookeeper.ports[0])
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def eaten(eater: AnswerEater, zookeeper: ZooKeeperServers, location: str) -> Iterator[Party]:
+    """A party whose answers may be eaten."""
+    party = Party(location.replace(str(zookeeper.ports[0]), str(eater.port)))
+    yield party
+    party.kill()
+
+
+@pytest.fixture
+def nodes(zookeeper: ZooKeeperServers, tmp_path: Path) -> Iterator[KazooClient]:
+    """The nodes of the test, as anybody sees them."""
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    client.ensure_path(f"/tests/{tmp_path.name}")
+    client.chroot = f"/tests/{tmp_path.name}"
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_an_append_whose_answer_was_lost_is_made_once(eaten, eater, new_party):
+    watching = new_party()
+    watching.register(2)
+    eaten.register(1)
+    epoch = eaten.elect()
+    eater.eat()
+    eaten.begin("append", epoch, 0, ["a", "b"])
+    watching.wait_for("log", 2)
+    eater.cut()
+    assert eaten.finish() == 2
+    assert watching.call("read", 0) == [None, ["a", "b"], 0, 2]
+    assert eaten.call("append", epoch, 2, ["c"]) == 3
+
+
+def test_an_append_that_was_refused_is_not_taken_for_made_when_the_answer_is_lost(eaten, eater, new_party):
+    other = new_party()
+    other.register(2)
+    eaten.register(1)
+    epoch = eaten.elect()
+    eaten.call("append", epoch, 0, ["a"])
+    new = other.elect()
+    other.call("append", new, 1, ["theirs"])
+    eater.eat()
+    eaten.begin("append", epoch, 1, ["ours"])
+    eater.wait_until_eating()
+    eater.cut()
+    with pytest.raises(FencedError):
+        eaten.finish()
+    assert other.call("read", 0) == [None, ["a", "theirs"], 0, 2]
+
+
+def test_an_append_that_was_made_counts_although_its_answer_was_lost_and_another_decides(eaten, eater, new_party):
+    other = new_party()
+    other.register(2)
+    eaten.register(1)
+    epoch = eaten.elect()
+    eater.eat()
+    eaten.begin("append", epoch, 0, ["ours"])
+    other.wait_for("log", 1)
+    new = other.elect()
+    other.call("append", new, 1, ["theirs"])
+    eater.cut()
+    assert eaten.finish() == 1
+    assert other.call("read", 0) == [None, ["ours", "theirs"], 0, 2]
+
+
+def test_an_election_and_a_registration_whose_answers_were_lost_are_made_once(eaten, eater, new_party):
+    watching = new_party()
+    watching.register(2)
+    eater.eat()
+    eaten.begin("register", 1, "", "directory")
+    watching.wait_for("brokers")
+    eater.cut()
+    broker_epoch = eaten.finish()
+    assert [1, broker_epoch, ""] in watching.call("live_brokers")
+    eater.eat()
+    eaten.begin("elect", 0)
+    watching.wait_for("controller")
+    eater.cut()
+    assert eaten.finish() == 1
+    assert watching.call("controller") == [1, 1, True]
+    assert eaten.call("append", 1, 0, ["a"]) == 1
+
+
+def test_nothing_is_lost_when_servers_go_and_come_back(tmp_path):
+    """Sessions outlive it, what was appended is there, and watches are told of what happened since."""
+    with ZooKeeperServers(tmp_path / "servers", 3) as servers:
+        first, second = (Party(servers.location("a/b")) for _ in range(2))
+        try:
+            first.register(1)
+            second.register(2)
+            epoch = first.elect()
+            end = 0
+            for number in range(3):
+                servers.kill(servers.leader())
+                end = first.call("append", epoch, end, [f"while a server is away {number}"])
+                second.wait_for("log", end)
+                servers.start()
+                end = first.call("append", epoch, end, [f"back {number}"])
+                second.wait_for("log", end)
+            for number in range(3):
+                servers.kill(number)
+            first.begin("append", epoch, end, ["while all were away"])
+            servers.start()
+            end = first.finish()
+            second.wait_for("log", end)
+            assert len(second.call("read", 0)[1]) == end == 7
+            assert second.call("controller") == [1, epoch, True]
+        finally:
+            first.kill()
+            second.kill()
+
+
+def test_a_decision_larger_than_a_node_may_be_is_whole(new_party):
+    first, second = new_party(), new_party()
+    first.register(1)
+    second.register(2)
+    epoch = first.elect()
+    records = [str(number) * 400_000 for number in range(8)]
+    assert first.call("append", epoch, 0, records) == 8
+    second.wait_for("log", 8)
+    assert second.call("read", 0) == [None, records, 0, 8]
+    assert second.call("read", 3) == [None, records[3:], 3, 8]
+    first.call("write_snapshot", epoch, 8, records)
+    assert second.call("read", 0) == [records, [], 8, 8]
+
+
+def test_what_a_controller_left_of_a_large_decision_is_written_over(new_party, nodes):
+    first = new_party()
+    first.register(1)
+    epoch = first.elect()
+    nodes.create(f"/metadata/log/{0:020}-1", b"half")
+    records = ["x" * 400_000, "y" * 400_000]
+    assert first.call("append", epoch, 0, records) == 2
+    assert first.call("read", 0) == [None, records, 0, 2]
+
+
+def test_what_a_snapshot_replaced_stays_until_the_one_after_it(new_party, nodes):
+    first = new_party()
+    first.register(1)
+    epoch = first.elect()
+    for end in range(3):
+        first.call("append", epoch, end, [str(end)])
+        first.call("write_snapshot", epoch, end + 1, [f"snapshot {end}"])
+        first.call("write_snapshot", epoch, end + 1, [f"snapshot {end} again"])
+    first.call("append", epoch, 3, ["3"])
+    first.call("write_snapshot", epoch, 4, ["snapshot 3"])
+    assert nodes.get_children("/metadata/log") == [f"{3:020}"]
+    assert len(nodes.get_children("/metadata/snapshots")) == 2
+    assert first.call("read", 0) == [["snapshot 3"], [], 4, 4]
+
+
+def test_the_nodes_are_those_that_people_know_from_kafka(new_party, nodes):
+    party = new_party()
+    epoch = party.register(7, "directory", '{"host":"b7","rack":"r"}')
+    party.elect()
+    assert nodes.get("/cluster/id")[0] == b'{"version": "1", "id": "cluster"}'
+    data, status = nodes.get("/brokers/ids/7")
+    assert status.ephemeralOwner != 0
+    assert b'"epoch": %d' % epoch in data
+    assert b"b7" in data
+    data, status = nodes.get("/controller")
+    assert status.ephemeralOwner != 0
+    assert b'"brokerid": 7' in data
+    assert nodes.get("/controller_epoch")[0] == b"1"
+
+
+def test_a_controller_node_that_somebody_removes_ends_the_rule_of_its_broker(new_party, nodes):
+    """What operators of Kafka do to have another controller elected."""
+    first, second = new_party(), new_party()
+    first.register(1)
+    second.register(2)
+    first.elect()
+    second.wait_for("controller")
+    nodes.delete("/controller")
+    second.wait_for("controller")
+    assert second.call("controller") == [1, 1, False]
+    assert second.elect() == 2
+
+
+async def refused(location: str, timeout_ms: int = 1_000) -> str:
+    """What is said to somebody who opens a store."""
+    store = open_store(location, Path(), session_timeout_ms=timeout_ms)
+    try:
+        with pytest.raises(StoreError) as error:
+            await store.open("cluster")
+    finally:
+        await store.close()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+async def test_a_zookeeper_that_is_not_there_is_refused_with_what_to_do():
+    assert "start ZooKeeper, or correct where it is" in await refused("zookeeper://127.0.0.1:1/ottla")
+
+
+async def test_a_store_of_a_newer_layout_is_refused(new_party, location, nodes):
+    new_party()
+    nodes.set("/metadata/layout", b"99")
+    assert "has layout 99, this release knows 1" in await refused(location)
+
+
+async def test_the_node_of_a_kafka_cluster_is_refused_and_left_alone(location, nodes):
+    nodes.create("/cluster/id", b'{"version":"1","id":"kafkas"}', makepath=True)
+    nodes.ensure_path("/brokers/ids")
+    assert "a node of its own" in await refused(location)
+    assert sorted(nodes.get_children("/")) == ["brokers", "cluster"]
+
+
+async def test_a_zookeeper_that_may_not_be_written_to_is_refused(location, nodes):
+    from kazoo.security import make_acl
+
+    nodes.set_acls("/", [make_acl("world", "anyone", read=True, admin=True)])
+    assert "does not let this broker write" in await refused(location)
+    nodes.set_acls("/", [make_acl("world", "anyone", all=True)])
+
+
+async def test_servers_without_a_majority_are_refused(tmp_path):
+    with ZooKeeperServers(tmp_path / "servers", 3) as servers:
+        for number in range(2):
+            servers.kill(number)
+        assert "start ZooKeeper" in await refused(servers.location())
