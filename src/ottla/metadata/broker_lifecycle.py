@@ -22,6 +22,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ottla.metadata.controller.broker_registration import flush_refusal
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
@@ -130,6 +131,9 @@ class BrokerLifecycle:
         await self._register(broker_id, registration)
         await self._loader.load(self._cluster_id)
         while not self._is_in_image():
+            refusal = flush_refusal(self._loader.image, broker_id, flush=registration.flush)
+            if refusal is not None:
+                raise StoreError(refusal)
             self._has_news = False
             try:
                 await self._settle()

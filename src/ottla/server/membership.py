@@ -80,8 +80,7 @@ class ClusterMembership:
             tasks=doors.tasks,
         )
         self._controller = controller
-        lifecycle.on_became_controller.append(self._watch)
-        lifecycle.on_resigned.append(self._watch_no_more)
+        lifecycle.on_became_controller.append(lambda _epoch: self._look_for_all())
         lifecycle.on_registered.append(lambda _session: self.heartbeats.beat_soon())
 
     def marker_channel(self, local: TransactionMarkers) -> TransactionMarkerChannel:
@@ -115,6 +114,7 @@ class ClusterMembership:
 
     def join(self, image: MetadataImage) -> None:
         """This broker is registered, and this is the cluster."""
+        self.channels.on_unreachable = self._on_unreachable
         self.channels.on_image(image)
         self._publisher.subscribe(self.channels.on_image)
         self._publisher.subscribe(self.heartbeats.on_image)
@@ -129,14 +129,18 @@ class ClusterMembership:
         if others and not await self.heartbeats.leave(LEAVE_MS_MAX):
             logger.warning("not all leaders have moved to other brokers in time; stopping all the same")
 
-    def _watch(self, _epoch: int) -> None:
-        def on_unreachable(broker_id: int, broker_epoch: int) -> None:
+    def _look_for_all(self) -> None:
+        """A controller that was elected over one that died finds out by itself who is gone."""
+        for broker_id in self._publisher.image.brokers:
+            self.channels.check(broker_id)
+
+    def _on_unreachable(self, broker_id: int, broker_epoch: int) -> None:
+        """The controller fences the broker; the others see to it that one who died is no controller for long."""
+        image = self._publisher.image
+        if self._lifecycle.is_controller:
             self._doors.tasks.spawn(self._report(broker_id, broker_epoch), f"broker {broker_id} is unreachable")
-
-        self.channels.on_unreachable = on_unreachable
-
-    def _watch_no_more(self) -> None:
-        self.channels.on_unreachable = None
+        elif broker_id == image.controller_id:
+            self._lifecycle.controller_unreachable(image.controller_epoch)
 
     async def _report(self, broker_id: int, broker_epoch: int) -> None:
         try:

@@ -413,7 +413,8 @@ class ZooKeeperStore:
         snapshot: tuple[bytes, ...] | None = None
         if from_offset < pointer.start_offset:
             paths = [f"{nodes.SNAPSHOTS}/{pointer.name}/{number}" for number in range(pointer.pieces)]
-            snapshot = tuple(nodes.decode_records(b"".join(await self._data_of(paths))))
+            pieces = await self._data_of(paths)
+            snapshot = tuple(nodes.decode_records(b"".join(pieces))) if pieces else ()
             from_offset = pointer.start_offset
         from_offset = max(from_offset, 0)
         return StoredRecords(snapshot, await self._records(from_offset, end_offset), from_offset, end_offset)

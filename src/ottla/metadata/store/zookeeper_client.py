@@ -32,6 +32,8 @@ from ottla.metadata.store.interface import StoreError
 from ottla.runtime.tasks import Tasks
 
 logger = logging.getLogger(__name__)
+kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+kazoo_logger.setLevel(logging.ERROR)
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 """It tries for ever: whether the session outlived the search, the servers say."""
@@ -87,7 +89,11 @@ class ZooKeeperClient:
         self._tasks = tasks
         self._timeout_s = session_timeout_ms / 1000
         self._client = KazooClient(
-            hosts=hosts, timeout=self._timeout_s, connection_retry=RECONNECT, command_retry=RECONNECT, logger=logger
+            hosts=hosts,
+            timeout=self._timeout_s,
+            connection_retry=RECONNECT,
+            command_retry=RECONNECT,
+            logger=kazoo_logger,
         )
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
@@ -191,12 +197,16 @@ class ZooKeeperClient:
 
     def _changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
+            logger.info("connected to ZooKeeper")
             self._connected.set()
             self.on_connected()
             return
         self._connected.clear()
         if state == KazooState.LOST:
+            logger.warning("the session in ZooKeeper has ended")
             self.on_lost()
+        else:
+            logger.warning("the connection to ZooKeeper is lost: nothing is decided until there is one again")
 
 
 class _LoopWatch:

@@ -25,6 +25,13 @@ def test_the_id_and_the_secret_of_the_cluster_are_those_of_the_first(new_party):
     assert second.call("cluster_secret", "second") == "first"
 
 
+def test_a_log_that_nobody_has_written_to_is_empty(new_party):
+    party = new_party()
+    for offset in (-1, 0):
+        snapshot, *rest = party.call("read", offset)
+        assert (snapshot or [], rest) == ([], [[], 0, 0])
+
+
 def test_every_party_sees_who_is_there(new_party):
     first, second = new_party(), new_party()
     epochs = first.register(1, registration="one"), second.register(2, registration="two")
