@@ -132,12 +132,12 @@ def test_scripts_can_ask_for_what_is_there_already(cli: Cli) -> None:
 
 def test_whoever_sets_what_changes_nothing_is_told_so_and_why(cli: Cli) -> None:
     name = f"cli-{uuid4().hex[:8]}"
-    told = b"warning: unclean.leader.election.enable changes nothing yet: every partition has one replica\n"
-    settings = ("-c", "unclean.leader.election.enable=true", "-c", "retention.ms=1000")
+    told = b"warning: compression.lz4.level changes nothing yet: lz4 is written in one way, the fast one\n"
+    settings = ("-c", "compression.lz4.level=3", "-c", "retention.ms=1000")
     for arguments in (("create", name), ("alter", name)):
         done = cli.run("topic", *arguments, *settings)
         assert (done.returncode, done.stderr) == (0, told)
-    assert cli.run("topic", "alter", name, "-d", "unclean.leader.election.enable").stderr == b""
+    assert cli.run("topic", "alter", name, "-d", "compression.lz4.level").stderr == b""
 
 
 # --- produce --------------------------------------------------------------------------------------------------------

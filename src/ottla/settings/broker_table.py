@@ -525,8 +525,8 @@ _GROUPS: Final = (
         "3",
         Range(1),
         _HIGH,
-        "How many replicas the topic of committed offsets has; fewer when there are fewer brokers.",
-        no_effect="there is one broker",
+        "How many replicas the topic of committed offsets has; fewer while there are fewer brokers, and more as "
+        "brokers join.",
     ),
     _setting(
         "offsets.topic.segment.bytes",
@@ -580,7 +580,6 @@ _TRANSACTIONS: Final = (
         Range(1),
         _HIGH,
         "How many replicas of the topic of transactions have to be in sync for a transaction to be decided.",
-        no_effect="there is one broker",
     ),
     _setting(
         "transaction.state.log.num.partitions",
@@ -596,8 +595,8 @@ _TRANSACTIONS: Final = (
         "3",
         Range(1),
         _HIGH,
-        "How many replicas the topic of transactions has; fewer when there are fewer brokers.",
-        no_effect="there is one broker",
+        "How many replicas the topic of transactions has; fewer while there are fewer brokers, and more as "
+        "brokers join.",
     ),
     _setting(
         "transaction.state.log.segment.bytes",

@@ -56,7 +56,6 @@ def _setting(
 
 
 _ALWAYS_FLUSHED: Final = " With log.flush.before.ack, the default, every record is flushed before that anyway."
-_ONE_REPLICA: Final = "every partition has one replica"
 
 TOPIC_SETTINGS: Final[SettingTable] = setting_table(
     (
@@ -193,7 +192,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "How many replicas must have a record before acks=all is acknowledged; fewer in sync refuse the write. "
             "Where there are fewer replicas than that, all of them.",
             Range(1),
-            no_effect=_ONE_REPLICA,
         ),
         _setting(
             "preallocate",
@@ -249,7 +247,6 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.BOOLEAN,
             "false",
             "Whether a replica that is not in sync may become the leader when no other is left, which loses records.",
-            no_effect=_ONE_REPLICA,
         ),
     )
 )

@@ -282,6 +282,32 @@ async def test_all_brokers_killed_at_once_leave_no_partition_without_a_leader_fo
     await brokers.topic("b", (1, 2, 3))
 
 
+async def test_all_killed_at_once_without_flushing_leave_the_last_leader_to_lead_with_a_warning(tasks, caplog):
+    cluster = SeveralBrokers(tasks)
+    for broker_id in (1, 2, 3):
+        await cluster.session(broker_id, flush=False)
+    await cluster.take_over(cluster.controller)
+    for broker_id in (1, 2, 3):
+        await cluster.heartbeat(broker_id)
+    await cluster.topic("a", (2, 3, 1))
+    cluster.controller.resign()
+    cluster.store._sessions.clear()
+    await cluster.session(1, flush=False)
+    await cluster.take_over(cluster.new_controller())
+    assert (cluster.partition("a").leader, cluster.partition("a").elr) == (-1, (2, 3)), "1 may miss records"
+    await cluster.session(3, flush=False)
+    await cluster.controller.brokers_changed()
+    await cluster.heartbeat(3)
+    assert cluster.partition("a").leader == -1, "2 was the last leader, and may still come back clean"
+    await cluster.session(2, flush=False)
+    await cluster.controller.brokers_changed()
+    assert (cluster.partition("a").leader, cluster.partition("a").elr) == (-1, ())
+    caplog.clear()
+    await cluster.heartbeat(2)
+    assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
+    assert "leader 2 instead of none, leader epoch 2, ISR 2 instead of none, records may be lost" in caplog.text
+
+
 async def test_many_changes_are_told_in_one_line(brokers, caplog):
     await brokers.topic("a", *[(2, 3)] * 30, *[(2,)] * 10)
     caplog.set_level(logging.INFO)

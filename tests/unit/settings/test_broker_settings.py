@@ -125,7 +125,7 @@ def test_topics_get_their_defaults_from_the_broker():
 
 
 def test_whoever_sets_what_changes_nothing_is_told_so_at_the_start():
-    settings = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "num.partitions": "3"}
+    settings = {"compression.lz4.level": "3", "min.insync.replicas": "2", "num.partitions": "3"}
     assert BrokerSettings(settings).warnings == (
-        "unclean.leader.election.enable changes nothing yet: every partition has one replica",
+        "compression.lz4.level changes nothing yet: lz4 is written in one way, the fast one",
     )
