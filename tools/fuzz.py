@@ -59,7 +59,17 @@ KERNEL_TARGETS = (
     "sockets",
     "varint",
 )
-PYTHON_TARGETS = ("batches", "cli_text", "frames", "group_records", "log_dump", "recovery", "requests", "small_files")
+PYTHON_TARGETS = (
+    "batches",
+    "cli_text",
+    "frames",
+    "group_records",
+    "log_dump",
+    "recovery",
+    "requests",
+    "small_files",
+    "transactions",
+)
 WEIGHTS = {"varint": 0.25, "round_trip": 0.5, "messages": 2, "records": 2, "requests": 2}
 """Shares of the time; 1 for the others."""
 

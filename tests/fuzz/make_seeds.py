@@ -26,6 +26,10 @@ from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerBatch, ProducerState
 from ottla.storage.transaction_index import AbortedTransaction
+from ottla.transactions.record_format import encode as encode_transaction_record
+from ottla.transactions.records import TransactionRecord
+from ottla.transactions.transaction import Transaction
+from ottla.transactions.transaction_state import TransactionState
 from tests.fuzz import seed_files
 from tests.fuzz.targets.messages import MESSAGES, id_of
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
@@ -261,6 +265,31 @@ def group_records() -> Seeds:
     yield "assignment", b"\x02" + encode_assignment(owned)
 
 
+def transactions() -> Seeds:
+    """A record, and conversations: committed, aborted, one that times out; a log with a state that nobody stores."""
+    transaction = Transaction(
+        producer_id=100,
+        producer_epoch=3,
+        timeout_ms=60_000,
+        updated_ms=NOW_MS,
+        state=TransactionState.ONGOING,
+        partitions={"orders": frozenset({0, 2})},
+        start_ms=NOW_MS,
+        previous_producer_id=100,
+        client_version=2,
+    )
+    begin, add, commit, abort, markers = b"\x00\x01", b"\x01\x06", b"\x04\x04", b"\x04\x05", b"\x06\x00"
+    yield "commit", b"\x01" + begin + add + commit + markers + add + abort + markers
+    yield "time-out", b"\x01" + begin + add + b"\x07\x04" + markers + b"\x06\x02" + b"\x08\x01" + markers
+    yield "fenced", b"\x01" + begin + add + begin + markers + begin + b"\x04\x20"
+    for name, state in (("prepared", TransactionState.PREPARE_COMMIT), ("found-state", TransactionState.DEAD)):
+        key, value = encode_transaction_record(TransactionRecord("t", replace(transaction, state=state)))
+        assert value is not None
+        content = bytes([len(key)]) + key + value
+        yield name, b"\x00" + content
+        yield f"{name}-log", b"\x02" + len(content).to_bytes(2, "big") + content + begin + add + commit + markers
+
+
 def small_files() -> Seeds:
     """One of each file."""
     state = ProducerState(9, 1)
@@ -351,6 +380,7 @@ TARGETS = {
     "round_trip": round_trip,
     "single_produce": single_produce,
     "small_files": small_files,
+    "transactions": transactions,
     "varint": varint,
 }
 

@@ -6,6 +6,8 @@ transaction.version is 0. A tombstone has the key alone. An empty transaction ha
 empty one.
 """
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from ottla.native.errors import MessageError
@@ -17,9 +19,12 @@ from ottla.protocol.coordinator_records.transaction_log import (
 )
 from ottla.transactions.records import TransactionRecord
 from ottla.transactions.transaction import NO_PARTITIONS, Transaction
-from ottla.transactions.transaction_state import TransactionState
+from ottla.transactions.transaction_state import TRANSITIONS, TransactionState
 
 FLEXIBLE_VERSION = 1
+
+_STORED: Final = {int(state): state for state in TransactionState if TRANSITIONS[state]}
+"""Those that lead somewhere: a step from another would fail, again and again."""
 
 
 def encode(record: TransactionRecord, value_version: int = FLEXIBLE_VERSION) -> tuple[bytes, bytes | None]:
@@ -63,10 +68,9 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
     if value is None:
         return TransactionRecord(transactional_id, None)
     said = decode_value(TransactionLogValue, value)
-    try:
-        state = TransactionState(said.transaction_status)
-    except ValueError as error:
-        raise MessageError(f"transaction log value: there is no state {said.transaction_status}") from error
+    state = _STORED.get(said.transaction_status)
+    if state is None:
+        raise MessageError(f"transaction log value: no transaction is stored in state {said.transaction_status}")
     partitions: dict[str, frozenset[int]] = {}
     for each in said.transaction_partitions or ():
         partitions[each.topic] = partitions.get(each.topic, frozenset()) | frozenset(each.partition_ids)

@@ -83,11 +83,12 @@ def test_a_topic_that_is_named_twice_has_all_its_partitions():
     assert read.transaction.partitions == {"orders": frozenset({1, 4})}
 
 
-def test_a_state_that_nobody_knows_is_said_to_be_broken():
+@pytest.mark.parametrize("state", [6, 7, 9])
+def test_a_state_that_nobody_stores_is_said_to_be_broken(state: int):
     key, value = record_format.encode(TransactionRecord("pay", ONGOING), 0)
     assert value is not None
-    with pytest.raises(MessageError, match="no state 9"):
-        record_format.decode(key, value[:16] + b"\x09" + value[17:])
+    with pytest.raises(MessageError, match=f"in state {state}"):
+        record_format.decode(key, value[:16] + bytes([state]) + value[17:])
 
 
 def test_records_of_other_kinds_are_passed_over():
