@@ -56,6 +56,14 @@ class OffsetService:
         """`Partition.epoch_end_offset` (KIP-320). Raises ApiError as `find` does."""
         return self.find(principal, topic, index, current_leader_epoch).epoch_end_offset(epoch)
 
+    def log_end(self, topic: str, index: int) -> tuple[int, int]:
+        """The leader epoch of the last record in the log of a replica, and the offset behind it, whoever leads.
+
+        For other brokers. Raises ApiError as `ReplicaManager.get`.
+        """
+        log = self._replicas.get(topic, index).log
+        return log.leader_epochs.latest_epoch, log.log_end_offset
+
     def find(self, principal: Principal, topic: str, index: int, current_leader_epoch: int) -> Partition:
         """A partition whose offsets the principal may know.
 

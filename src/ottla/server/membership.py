@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ottla.broker.replica_log_ends import ReplicaLogEnds
 from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
 from ottla.broker.transaction_markers import TransactionMarkers
@@ -111,6 +112,7 @@ class ClusterMembership:
         gateway.authenticator = PeerAuthenticator(identity, self.listener_name, doors.rng, doors.tasks)
         gateway.forwarding = Forwarding(self.controller)
         gateway.on_broker_left = self.channels.check
+        self._controller.log_ends = ReplicaLogEnds(gateway.broker.offsets, self.channels).ask
 
     def join(self, image: MetadataImage) -> None:
         """This broker is registered, and this is the cluster."""

@@ -6,11 +6,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.gateways.kafka.request_quotas import RequestQuotas
+from ottla.model.principal import broker_principal
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -156,3 +159,22 @@ async def test_a_task_that_fails_closes_the_connection_under_quotas_too() -> Non
     door.send()
     await until(lambda: door.line.failures)
     assert door.buffer.held == 0
+
+
+@pytest.mark.parametrize("is_task", [False, True])
+async def test_a_broker_of_the_cluster_is_never_told_to_be_quiet(is_task: bool) -> None:
+    def serve(*_: Any) -> ListGroupsResponse:
+        door.now_ns += 60 * MS
+        return ListGroupsResponse()
+
+    async def serve_later(*_: Any) -> ListGroupsResponse:
+        return serve()
+
+    door = Door(serve_later if is_task else serve, is_task=is_task)
+    door.connection.principal = broker_principal(2)
+    for _ in range(5):
+        slot = door.send()
+        await until(partial(is_answered, slot))
+        assert throttle_of(slot) == 0
+    assert door.line.muted_ms == []
+    await until(lambda: not door.tasks)

@@ -11,6 +11,7 @@ from typing import Final
 from ottla.broker.offsets import (
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
+    LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
     OffsetLookup,
@@ -19,6 +20,7 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import BROKER
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -33,12 +35,16 @@ _MIN_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9,
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 LEADER_EPOCH_VERSION: Final = 4
+DEBUGGING_REPLICA: Final = -2
 NOT_AVAILABLE_VERSION: Final = 5
 """Before it clients that ask too early after an election hear LEADER_NOT_AVAILABLE (KIP-207)."""
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer."""
+    """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer.
+
+    But a broker that calls itself a debugging replica is told where the log ends here, whoever leads.
+    """
     topics = []
     pace = Pace()
     lookup = ctx.broker.offsets.lookup(ctx.principal, read_committed=request.isolation_level == READ_COMMITTED)
@@ -72,6 +78,9 @@ async def _look_up(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
+    if request.replica_id == DEBUGGING_REPLICA and wanted.timestamp == LATEST and ctx.principal.type == BROKER:
+        epoch, offset = ctx.broker.offsets.log_end(topic, wanted.partition_index)
+        return ListOffsetsPartitionResponse(wanted.partition_index, timestamp=-1, offset=offset, leader_epoch=epoch)
     timestamp, offset, epoch = await lookup.find(
         topic, wanted.partition_index, wanted.current_leader_epoch, wanted.timestamp
     )

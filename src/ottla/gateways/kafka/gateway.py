@@ -118,7 +118,7 @@ class KafkaConnection:
             buffer.retain()
             # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
             gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
-        elif gateway.quotas is not None:
+        elif gateway.quotas is not None and self.principal.type != BROKER:
             gateway.quotas.serve(self, route, header, frame, buffer, slot)
         else:
             ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, buffer)
@@ -163,7 +163,7 @@ class KafkaConnection:
                 and await forwarding.send_on(self, route, header, frame, slot)
             ):
                 return
-            if quotas is not None:
+            if quotas is not None and self.principal.type != BROKER:
                 await quotas.serve_task(self, route, header, frame, buffer, slot)
                 return
             request = route.decode(frame, header.body_offset)
