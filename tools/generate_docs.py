@@ -93,8 +93,9 @@ COMPATIBILITY_TAIL = """
   beyond the bounds of the broker is refused with INVALID_CONFIG that names the bound.
 - **Features** have the levels that are served, `metadata.version` only one; features without a use here
   (`kraft.version`, `eligible.leader.replicas.version`, `share.version`) are not shown.
-- **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED: no client gets a replica's rights by
-  asking. ListOffsets and OffsetForLeaderEpoch answer every replica id as they answer a consumer.
+- **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED unless its connection has proved to be
+  that broker's: no client gets a replica's rights by asking. ListOffsets and OffsetForLeaderEpoch answer every
+  replica id as they answer a consumer.
 - **A setting that is unknown, unsupported or read-only** is refused with INVALID_CONFIG that names every such setting
   of the resource and says what to do. Kafka takes an unknown setting of a broker without a word, deletes an unknown one
   of a topic without a word, refuses a read-only one with INVALID_REQUEST, and stops at the first.
@@ -130,12 +131,20 @@ COMPATIBILITY_TAIL = """
 - **A member of a streams group that has other tasks than it was told** is told them again; Kafka tells them when they
   change. A topology that says the same in another order is the same one, and a group has at most 10,000 tasks.
 - **A request has at most 131,072 elements** in all its arrays together; one with more closes its connection.
+- **Records that wait for acks=all when the ISR becomes too small** wait on: they are acknowledged when it has grown
+  again, or answered with REQUEST_TIMED_OUT; NOT_ENOUGH_REPLICAS_AFTER_APPEND is never said. Kafka 4 does the same but
+  for a race.
+- **A follower's fetch offset** is what it has on disk where records are flushed before they are acknowledged; Kafka's
+  says what was appended. `replica.fetch.wait.max.ms` is 100 unless set, Kafka's 500.
+- **The high watermark of a follower** may be `replica.fetch.wait.max.ms` late when nothing is written, and consumers
+  that read from it (`replica.selector.class`) get the last records that much later. Kafka's leaders tell it at once.
+- **Replication is not throttled**: the settings for that are refused.
 """
 
 NO_LOGGERS = "no loggers"
 
 LEFT_OUT = {
-    ApiKey.FETCH: "no fetch by a replica; no reading from followers, of which there are none",
+    ApiKey.FETCH: "only brokers of the cluster, proved to be, fetch as replicas",
     ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
     ApiKey.FIND_COORDINATOR: "groups and transactions; share groups have no coordinator here",
     ApiKey.DESCRIBE_CONFIGS: NO_LOGGERS,
@@ -154,7 +163,7 @@ LEFT_OUT = {
     ApiKey.UPDATE_FEATURES: "the features that are served",
     ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own",
-    ApiKey.DELETE_RECORDS: "one replica: nobody is waited for",
+    ApiKey.DELETE_RECORDS: "followers are not waited for: their logs begin there with their next fetch",
     ApiKey.ENVELOPE: "between brokers",
     ApiKey.ALTER_PARTITION: "between brokers; 2 does not say which life of a broker is meant",
     ApiKey.BROKER_HEARTBEAT: "between brokers",
