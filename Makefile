@@ -10,13 +10,16 @@ RACES_SECONDS ?= 60
 RACES_SEED ?= 1
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run test test-fast explore conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
+.PHONY: setup run cluster test cluster-test test-fast explore conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
 
 run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark pipeline, its result checked
 	@$(BIN)/python -m examples.flights
+
+cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
+	@$(BIN)/python -m examples.failover
 
 test: $(STAMP)/dev ## Run the tests
 	@$(BIN)/python -m pytest -m "not peer and not long"
@@ -26,6 +29,9 @@ test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no
 
 explore: $(STAMP)/test ## Try the properties of single parts with examples that nobody has tried yet
 	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla --hypothesis-profile explore -m "not peer"
+
+cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several brokers: each of them killed again and again, under transactions too
+	@$(BIN)/python -m pytest tests/system -k cluster -m long
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
 	@$(BIN)/python -m pytest tests/conformance
@@ -83,6 +89,11 @@ $(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
 	@tools/require java
 	@echo "installing Spark and what the demo needs (a few minutes the first time)"
 	@tools/install demo
+	@touch $@
+
+$(STAMP)/failover: $(STAMP)/kernel pyproject.toml requirements.lock
+	@echo "installing what the cluster's demo needs"
+	@tools/install failover
 	@touch $@
 
 $(STAMP)/test: $(STAMP)/kernel pyproject.toml requirements.lock
