@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 ROWS ?= all
 ROUNDS ?= 2
 FUZZ_SECONDS ?= 120
+KILLS ?= 200
 RACES_SECONDS ?= 60
 RACES_SEED ?= 1
 STAMP := $(VENV)/.ottla
@@ -39,8 +40,8 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
 
-chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost
-	@$(BIN)/python -m chaos --json build/chaos.json
+chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost (KILLS=500 for more)
+	@$(BIN)/python -m chaos --kills $(KILLS) --json build/chaos.json
 
 races: $(STAMP)/test ## Do what people do to one broker at the same time, and check every answer (RACES_SECONDS=3600 RACES_SEED=7 for more)
 	@$(BIN)/python -m races --seconds $(RACES_SECONDS) --seed $(RACES_SEED) --json build/races.json

@@ -3,6 +3,8 @@
 round    load . . . moment --> crash --> start at once --> both producers acknowledged again
                                  |-------- recovery time ---------|
 end      producers decided, members at the end, all read back --> checker
+
+Beside them a topic is copied in transactions, by processes that are killed as well, and one is compacted all the time.
 """
 
 from collections.abc import Callable
@@ -10,13 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from chaos import copier_chain, keyed_producer
 from chaos.checker import Violation, check
+from chaos.copier_chain import CopierChain, check_copies
 from chaos.crash import Crash, start_and_die
 from chaos.final_state import read_final_state
 from chaos.history import Outcome
+from chaos.keyed_producer import KeyedProducer, check_compacted
 from chaos.members import AiokafkaMember, ConfluentMember, GroupMember, wait_for_members
 from chaos.moments import Moment, wait_for
 from chaos.producers import AiokafkaProducer, ConfluentProducer
+from chaos.read_back import read_partition
 from chaos.recorder import Recorder
 from chaos.topics import TopicMaker, create_load_topics
 from tests.broker_process import BrokerProcess
@@ -31,7 +37,11 @@ BROKER_SETTINGS = {
     "log.flush.start.offset.checkpoint.interval.ms": "450",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "2",
+    "log.cleaner.backoff.ms": "100",
 }
+COPIED_PER_TICK = 1
+"""Records that go into the chain of copiers: they are to keep up between two crashes."""
 BEGIN_ANEW_EVERY = 4
 """In so many rounds one member leaves and a new one begins at the committed offsets."""
 
@@ -73,10 +83,22 @@ def run_chapter(
     broker = BrokerProcess(data_dir, dict(BROKER_SETTINGS), log_dir=log_dir).start()
     try:
         create_load_topics(broker.bootstrap, TOPICS, TOPIC_CONFIG)
+        create_load_topics(
+            broker.bootstrap, dict.fromkeys(copier_chain.TOPICS, copier_chain.PARTITION_COUNT), TOPIC_CONFIG
+        )
+        create_load_topics(broker.bootstrap, {keyed_producer.TOPIC: 1}, {**TOPIC_CONFIG, **keyed_producer.CONFIG})
         producers: list[Worker] = [
             ConfluentProducer("confluent", broker.bootstrap, recorder, "load-confluent", TOPICS["load-confluent"]),
             AiokafkaProducer("aiokafka", broker.bootstrap, recorder, "load-aiokafka", TOPICS["load-aiokafka"]),
         ]
+        copied, compacted = Recorder(), Recorder()
+        of_chain = ConfluentProducer(
+            "copied", broker.bootstrap, copied, copier_chain.SOURCE, copier_chain.PARTITION_COUNT
+        )
+        of_chain.records_per_tick = COPIED_PER_TICK
+        keyed = KeyedProducer("keyed", broker.bootstrap, compacted, keyed_producer.TOPIC, 1)
+        copiers = CopierChain(broker.bootstrap)
+        beside: list[Worker] = [of_chain, keyed, copiers]
         members: list[GroupMember] = [
             ConfluentMember("group-confluent", broker.bootstrap, recorder, PARTITIONS),
             AiokafkaMember("group-aiokafka", broker.bootstrap, recorder, PARTITIONS),
@@ -84,13 +106,14 @@ def run_chapter(
         topics = TopicMaker(broker.bootstrap, recorder)
         names = [producer.name for producer in producers]
         recorder.mark()
-        for worker in (*producers, *members):
+        for worker in (*producers, *members, *beside):
             worker.start()
         recorder.wait_for_producers(names, PATIENCE_S)
         for number, moment in enumerate(moments):
             if number % BEGIN_ANEW_EVERY == 1:
                 rng.choice(members).begin_anew()
             topics.create()
+            copiers.kill_one(rng)
             came = wait_for(moment, data_dir, rng, topics.create)
             crashed_at = recorder.mark()
             crash(broker)
@@ -102,10 +125,10 @@ def run_chapter(
             done = Round(number, moment, came, ready_s, {name: at - crashed_at for name, at in first.items()})
             result.rounds.append(done)
             on_round(done)
-            for worker in (*producers, *members):
+            for worker in (*producers, *members, *beside):
                 worker.require_sound()
         topics.create()
-        for producer in producers:
+        for producer in (*producers, of_chain, keyed):
             producer.stop()
         topics.settle()
         final = read_final_state(broker.bootstrap, PARTITIONS)
@@ -113,7 +136,14 @@ def run_chapter(
         wait_for_members(members, ends)
         for member in members:
             member.stop()
-        result.violations = check(recorder.history, final)
+        copies = list(check_copies(broker.bootstrap))
+        copiers.stop()
+        kept = read_partition(broker.bootstrap, keyed_producer.TOPIC, 0)
+        result.violations = [
+            *check(recorder.history, final),
+            *copies,
+            *check_compacted(compacted.history.sends, kept),
+        ]
         history = recorder.history
         result.counts = {
             "records sent": len(history.sends),
@@ -125,6 +155,10 @@ def run_chapter(
             "committed offsets asked for": len(history.committed_offsets),
             "lives of group members": len({(each.group, each.assigned_at) for each in history.deliveries}),
             "topics acknowledged": sum(topic.outcome is Outcome.OK for topic in history.topic_creations),
+            "records copied in transactions": len(copied.history.sends),
+            "lives of copiers": copiers.started_count,
+            "records acknowledged for compaction": sum(send.outcome is Outcome.OK for send in compacted.history.sends),
+            "records left by compaction": len(kept),
             "segments": sum(1 for _ in data_dir.glob("load-*/*.log")),
         }
     finally:

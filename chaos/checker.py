@@ -28,6 +28,7 @@ class Kind(Enum):
     COMMIT_INVENTED = "a committed offset that nobody committed"
     REDELIVERED = "delivered again although its commit was acknowledged before"
     SKIPPED = "never delivered to a group"
+    COPIED_WRONG = "a copy in transactions that is not what was copied"
     TOPIC_LOST = "a topic that was acknowledged is not there, or not whole"
 
 
