@@ -68,6 +68,7 @@ PYTHON_TARGETS = (
     "recovery",
     "requests",
     "small_files",
+    "strangers",
     "transactions",
 )
 WEIGHTS = {"varint": 0.25, "round_trip": 0.5, "messages": 2, "records": 2, "requests": 2}

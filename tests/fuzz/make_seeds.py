@@ -18,6 +18,10 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.native import assign_offsets, build_batch
 from ottla.protocol.frame import encode_request
 from ottla.protocol.message import Message
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.schema import FieldSchema, StructSchema
 from ottla.storage.meta_properties import MetaProperties, format_meta_properties
@@ -34,6 +38,15 @@ from tests.fuzz import seed_files
 from tests.fuzz.targets.messages import MESSAGES, id_of
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
 from tests.fuzz.targets.small_files import BASE_OFFSET
+from tests.fuzz.targets.strangers import (
+    AUTHENTICATE,
+    ENVELOPE,
+    FRAME,
+    HANDSHAKE,
+    SECOND_MESSAGE,
+    introduction,
+    said,
+)
 from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
 from tests.unit.protocol import reference_codec
 from tests.unit.protocol.message_strategy import table_of
@@ -221,6 +234,32 @@ def single_produce() -> Seeds:
     yield "other-api", b"\xff" + bytes.fromhex("001200030000000100016100016100016100")
 
 
+def strangers() -> Seeds:
+    """Who does not know the secret and tries all the same."""
+    proof = bytes(range(64))
+    hand, first, second = (HANDSHAKE, b""), (AUTHENTICATE, introduction()), (SECOND_MESSAGE, proof)
+    create = encode_request(1, None, CreateTopicsRequest((CreatableTopic("evil", 1, 1),)), 7)[4:]
+    yield "guess", said(hand, first, second, (ENVELOPE, create))
+    yield "twice", said(hand, first, second, hand, first, second)
+    yield "no-handshake", said(first, second)
+    yield "no-first", said(hand, second)
+    yield "first-twice", said(hand, first, first)
+    yield "other-cluster", said(hand, (AUTHENTICATE, introduction(cluster="another")))
+    yield "other-broker", said(hand, (AUTHENTICATE, introduction(to=3)))
+    yield "itself", said(hand, (AUTHENTICATE, introduction(broker_id=2)))
+    yield "acts-as", said(hand, (AUTHENTICATE, introduction().replace(b"n,,", b"n,a=3,")), second)
+    yield "binding", said(hand, (AUTHENTICATE, introduction().replace(b"n,,", b"p=tls-unique,,")))
+    yield "short-proof", said(hand, first, (SECOND_MESSAGE, b""))
+    yield "plain", said((HANDSHAKE, b"PLAIN"), (AUTHENTICATE, b"\0user\0secret"))
+    yield "envelope", said((ENVELOPE, create), (ENVELOPE, b""), (ENVELOPE, bytes(40)))
+    for request, version in (
+        (BrokerHeartbeatRequest(1, 5, want_shut_down=True), 2),
+        (AlterPartitionRequest(1, 5), 3),
+        (AllocateProducerIdsRequest(1, 5), 0),
+    ):
+        yield type(request).__name__, said((FRAME, encode_request(1, None, request, version)[4:]), hand, first)
+
+
 def frames() -> Seeds:
     """Frames in one piece, in small pieces, and one that is too long."""
     small = b"".join(struct.pack(">i", size) + bytes(size) for size in (0, 1, 5, 300))
@@ -380,6 +419,7 @@ TARGETS = {
     "round_trip": round_trip,
     "single_produce": single_produce,
     "small_files": small_files,
+    "strangers": strangers,
     "transactions": transactions,
     "varint": varint,
 }

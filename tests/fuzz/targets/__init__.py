@@ -14,6 +14,7 @@ NAMES = (
     "requests",
     "single_produce",
     "small_files",
+    "strangers",
     "transactions",
 )
 """Each is a module here with a function `check`."""

@@ -110,6 +110,9 @@ def bytes_of(part: Any) -> bytes:
 class Client:
     """A connection without a socket."""
 
+    listener_name = "PLAINTEXT"
+    is_draining = False
+
     def __init__(self, throttle: LogThrottle) -> None:
         self._throttle = throttle
         self.peer = self.local = Address("127.0.0.1", 9)
@@ -125,6 +128,10 @@ class Client:
         del slot
         self.closed_because = reason
         self._throttle.warning("%s", reason)
+
+    def drain(self) -> None:
+        """It is closed once it has its answers."""
+        self.is_draining = True
 
     def complain(self, what: str) -> None:
         """What the broker says in its log."""
