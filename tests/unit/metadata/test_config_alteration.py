@@ -9,7 +9,7 @@ from ottla.metadata.controller.config_alteration import (
 )
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
-from ottla.metadata.records import ConfigRecord
+from ottla.metadata.records import BrokerRegisteredRecord, ConfigRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from tests.unit.metadata.images import image_of, topic_record
@@ -315,3 +315,23 @@ def test_a_setting_of_kafkas_that_cannot_be_set_here_can_be_taken_back(name):
     assert decide(BROKER, (name, DELETE, None)).result == {BROKER: None}
     assert refusal(BROKER, (name, SET, "1")).code == ErrorCode.INVALID_CONFIG
     assert refusal(BROKER, ("no.such", DELETE, None)).code == ErrorCode.INVALID_CONFIG
+
+
+def test_what_another_broker_was_started_with_is_not_taken_from_this_one():
+    image = image_of(*(BrokerRegisteredRecord(each, 1, None, 9092, None) for each in (1, 2)))
+    started_with = {"listeners": "PLAINTEXT://:9092"}
+    request = ResourceAlteration(
+        ConfigResource(ConfigResourceType.BROKER, "2"), [Alteration("listeners", SET, "PLAINTEXT://:9093,INSIDE://:9")]
+    )
+
+    def decided_by(own_id):
+        return decide_config_alteration(image, [request], started_with, own_id)
+
+    assert decided_by(1).result == {request.resource: None}
+    assert len(decided_by(1).records) == 1
+    refused = decided_by(2).result[request.resource]
+    assert isinstance(refused, ApiError)
+    assert "leaves out PLAINTEXT://:9092" in refused.message
+    nonsense = ResourceAlteration(request.resource, [Alteration("max.connections", SET, "many")])
+    outcome = decide_config_alteration(image, [nonsense], started_with, 1).result[request.resource]
+    assert isinstance(outcome, ApiError)

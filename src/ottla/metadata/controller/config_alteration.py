@@ -75,9 +75,16 @@ class ResourceAlteration(Struct, frozen=True):
 
 
 def decide_config_alteration(
-    image: MetadataImage, requests: Sequence[ResourceAlteration], broker_settings: Mapping[str, str]
+    image: MetadataImage,
+    requests: Sequence[ResourceAlteration],
+    broker_settings: Mapping[str, str],
+    own_id: int | None = None,
 ) -> Decision[dict[ConfigResource, Outcome[None]]]:
-    """Decide about each resource by itself. `broker_settings` is what the brokers were started with."""
+    """Decide about each resource by itself. `broker_settings` is what broker `own_id` was started with, or all were.
+
+    What another broker was started with is not known here: that each of its settings is a good one is checked, and it
+    passes over those that do not fit its start, with a line in its log.
+    """
     outcomes: dict[ConfigResource, Outcome[None]] = {}
     records: list[MetadataRecord] = []
     names = _Names(image, broker_settings)
@@ -86,7 +93,7 @@ def decide_config_alteration(
         try:
             if occurrences[request.resource] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"the request names {request.resource.name} more than once")
-            changes = _changes(image, request, broker_settings, names)
+            changes = _changes(image, request, broker_settings, names, own_id)
         except ApiError as error:
             outcomes[request.resource] = error
             continue
@@ -99,7 +106,11 @@ def decide_config_alteration(
 
 
 def _changes(
-    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str], names: "_Names"
+    image: MetadataImage,
+    request: ResourceAlteration,
+    broker_settings: Mapping[str, str],
+    names: "_Names",
+    own_id: int | None,
 ) -> dict[str, str | None]:
     """The settings that change, with None for those that are removed."""
     kind, name = request.resource
@@ -116,7 +127,8 @@ def _changes(
     if kind == ConfigResourceType.BROKER:
         if name and name not in map(str, image.brokers):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
-        return _broker_changes(image, request, broker_settings)
+        is_known = not name or own_id in (None, int(name))
+        return _broker_changes(image, request, broker_settings if is_known else None)
     if kind in SETTINGS_OF_NAMES and name:
         return names.changes(request)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
@@ -146,7 +158,7 @@ def _topic_changes(
 
 
 def _broker_changes(
-    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str]
+    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str] | None
 ) -> dict[str, str | None]:
     own = image.config(request.resource)
 
@@ -169,6 +181,8 @@ def _broker_changes(
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
     changes = _collected(own, request, new_value)
+    if broker_settings is None:
+        return changes
     wanted = changes.get("listeners")
     if wanted is not None:
         static = broker_settings.get("listeners", BROKER_SETTINGS["listeners"].default or "")

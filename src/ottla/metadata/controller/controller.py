@@ -259,7 +259,7 @@ class Controller:
         """Change settings of topics and brokers."""
 
         def decide(image: MetadataImage) -> Decision[dict[ConfigResource, Outcome[None]]]:
-            decision = decide_config_alteration(image, requests, self._settings.explicit)
+            decision = decide_config_alteration(image, requests, self._settings.explicit, self._settings.node_id)
             if validate_only or not changes_replication(decision.records):
                 return unless_validating(decision, validate_only=validate_only)
             from ottla.metadata.controller.elr_recount import decide_recount
