@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
+from uuid import UUID
 
 from ottla.client.errors import ClientError, ProtocolViolationError, error_code
 from ottla.client.retry import Deadline
@@ -215,15 +216,29 @@ class ControllerChannel:
             for each in results
         ]
 
-    async def heartbeat(self, *, want_shutdown: bool, timeout_ms: int) -> HeartbeatAnswer:
+    async def heartbeat(
+        self,
+        *,
+        want_fence: bool = False,
+        want_shutdown: bool,
+        offline_directories: frozenset[UUID] = frozenset(),
+        timeout_ms: int,
+    ) -> HeartbeatAnswer:
         """Tell the controller that this broker lives. Raises ApiError as `Controller.heartbeat`, and ClientError."""
         broker_id, broker_epoch = self._channels.broker_id, self._broker_epoch()
         metadata_offset = self._publisher.image.end_offset
         if self.is_here:
             return await self._controller.heartbeat(
-                broker_id, broker_epoch, metadata_offset, want_shutdown=want_shutdown
+                broker_id,
+                broker_epoch,
+                metadata_offset,
+                want_fence=want_fence,
+                want_shutdown=want_shutdown,
+                offline_directories=offline_directories,
             )
-        request = BrokerHeartbeatRequest(broker_id, broker_epoch, metadata_offset, want_shut_down=want_shutdown)
+        request = BrokerHeartbeatRequest(
+            broker_id, broker_epoch, metadata_offset, want_fence, want_shutdown, tuple(offline_directories)
+        )
         answer = await self.request(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms, lane=HEARTBEAT)
         _require_decided(answer.error_code, "the controller does not know this broker")
         return HeartbeatAnswer(answer.is_caught_up, answer.is_fenced, answer.should_shut_down)

@@ -9,7 +9,8 @@ to stop: beats that ask for it, until the controller has given the leaderships t
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from ottla.client.errors import ClientError
 from ottla.metadata.controller.broker_watch import HeartbeatAnswer
@@ -20,6 +21,16 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
 logger = logging.getLogger(__name__)
+
+
+class Disks(NamedTuple):
+    """What the controller hears of the data directories of a broker."""
+
+    offline: frozenset[UUID] = frozenset()
+    """Those that failed, while others serve."""
+    has_none: bool = False
+    """Whether none can be written: others are to lead what this broker leads."""
+
 
 IMPATIENT_MS: Final = 100
 """The time between heartbeats while the next one may change something: fenced, not answered, on its way to stop."""
@@ -36,8 +47,10 @@ class Heartbeats:
         timeout_ms: int,
         timer: Timer,
         tasks: Tasks,
+        disks: Callable[[], Disks] = Disks,
     ) -> None:
-        """A heartbeat that is not answered within `timeout_ms` is sent again."""
+        """A heartbeat not answered within `timeout_ms` is sent again. `disks` says how the data directories are."""
+        self._disks = disks
         self._controller = controller
         self._interval_ms = interval_ms
         self._timeout_ms = timeout_ms
@@ -92,7 +105,13 @@ class Heartbeats:
         """One heartbeat; whether the next one can wait."""
         wants_to_stop = self._stopped is not None
         try:
-            answer = await self._controller.heartbeat(want_shutdown=wants_to_stop, timeout_ms=self._timeout_ms)
+            disks = self._disks()
+            answer = await self._controller.heartbeat(
+                want_fence=disks.has_none,
+                want_shutdown=wants_to_stop,
+                offline_directories=disks.offline,
+                timeout_ms=self._timeout_ms,
+            )
         except (ClientError, ApiError) as error:
             if isinstance(error, ApiError) and error.code is ErrorCode.INVALID_REGISTRATION:
                 self._refuse(error.message)
@@ -112,7 +131,7 @@ class Heartbeats:
         self.is_fenced = answer.is_fenced
         if answer.should_shut_down and self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
-        return not self.is_fenced and not wants_to_stop
+        return self.is_fenced is self._disks().has_none and not wants_to_stop
 
     def _refuse(self, reason: str) -> None:
         if not self._is_refused:

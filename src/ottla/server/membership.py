@@ -27,7 +27,7 @@ from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.broker_channels import BrokerChannels
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.controller_channel import ControllerChannel
-from ottla.peers.heartbeats import Heartbeats
+from ottla.peers.heartbeats import Disks, Heartbeats
 from ottla.peers.peer_connection import PeerIo
 from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
@@ -48,9 +48,12 @@ class ClusterMembership:
         lifecycle: BrokerLifecycle,
         controller: Controller,
         publisher: MetadataPublisher,
+        disks: Callable[[], Disks],
         io: PeerIo | None = None,
     ) -> None:
-        """`io` is where connections to other brokers come from, sockets unless told."""
+        """`disks` says how the data directories are; `io` is where connections to other brokers come from, sockets
+        unless told.
+        """
         self._settings = settings
         self._doors = doors
         self._lifecycle = lifecycle
@@ -79,6 +82,7 @@ class ClusterMembership:
             timeout_ms=settings.integer("broker.session.timeout.ms") // 2,
             timer=doors.timer,
             tasks=doors.tasks,
+            disks=disks,
         )
         self._controller = controller
         lifecycle.on_became_controller.append(lambda _epoch: self._look_for_all())

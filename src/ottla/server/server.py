@@ -79,6 +79,7 @@ from ottla.transactions.transaction_config import TransactionConfig
 
 if TYPE_CHECKING:
     from ottla.peers.controller_channel import ControllerChannel
+    from ottla.peers.heartbeats import Disks
     from ottla.server.membership import ClusterMembership
     from ottla.server.replication import Replication
 
@@ -136,7 +137,7 @@ class Server:
             from ottla.server import membership
 
             self._membership = membership.ClusterMembership(
-                settings, doors, self._lifecycle, self._controller, self._metadata.publisher
+                settings, doors, self._lifecycle, self._controller, self._metadata.publisher, self._disks
             )
             deciding = self._membership.controller
         self._replicas = ReplicaManager(lambda: self._metadata.image)
@@ -393,3 +394,13 @@ class Server:
 
     def _on_directory_failure(self, directory: DirectoryLogs, error: OSError) -> None:
         self._keeper.fail_all(self._disk_watches[directory].failed(error), directory)
+        if self._membership is not None:
+            self._membership.heartbeats.beat_soon()
+
+    def _disks(self) -> "Disks":
+        from ottla.peers.heartbeats import Disks
+
+        if self._logs.failure is not None:
+            return Disks(has_none=True)
+        failed = [each.directory_id for each in self._logs.directories if each.failure is not None]
+        return Disks(frozenset(each for each in failed if each is not None))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import pytest
 
@@ -10,7 +11,7 @@ from ottla.client.errors import BrokerUnreachableError, ClientError
 from ottla.metadata.controller.broker_watch import HeartbeatAnswer
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.peers.heartbeats import IMPATIENT_MS, Heartbeats
+from ottla.peers.heartbeats import IMPATIENT_MS, Disks, Heartbeats
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
@@ -27,16 +28,22 @@ class World:
         self.timer, self.tasks = ManualTimer(), Tasks()
         self.answer: HeartbeatAnswer | ClientError | ApiError = SERVES
         self.wishes: list[bool] = []
+        self.disks = Disks()
+        self.told: tuple[bool, frozenset[UUID]] = (False, frozenset())
         self.heartbeats = Heartbeats(
             self,  # type: ignore[arg-type]
             interval_ms=INTERVAL_MS,
             timeout_ms=4_500,
             timer=self.timer,
             tasks=self.tasks,
+            disks=lambda: self.disks,
         )
 
-    async def heartbeat(self, *, want_shutdown: bool, timeout_ms: int) -> HeartbeatAnswer:
+    async def heartbeat(
+        self, *, want_fence: bool, want_shutdown: bool, offline_directories: frozenset[UUID], timeout_ms: int
+    ) -> HeartbeatAnswer:
         assert timeout_ms == 4_500
+        self.told = want_fence, offline_directories
         self.wishes.append(want_shutdown)
         if isinstance(self.answer, HeartbeatAnswer):
             return self.answer
@@ -136,3 +143,20 @@ async def test_after_the_end_nothing_is_sent(world: World) -> None:
     before = len(world.wishes)
     assert await world.passed(INTERVAL_MS * 3) == 0
     assert len(world.wishes) == before
+
+
+async def test_the_controller_hears_at_once_of_disks_that_fail_and_that_are_back(world: World) -> None:
+    lost = UUID(int=5)
+    world.disks = Disks(frozenset({lost}))
+    world.heartbeats.beat_soon()
+    await world.passed(0)
+    assert world.told == (False, frozenset({lost}))
+    world.disks, world.answer = Disks(has_none=True), FENCED
+    world.heartbeats.beat_soon()
+    await world.passed(0)
+    assert world.told == (True, frozenset())
+    assert await world.passed(IMPATIENT_MS) == 0, "it is fenced because it wants to be"
+    world.disks = Disks()
+    assert await world.passed(INTERVAL_MS) == 1
+    assert world.told == (False, frozenset())
+    assert await world.passed(IMPATIENT_MS) == 1, "it waits to serve again"

@@ -1,6 +1,6 @@
 """BrokerHeartbeat (key 63), versions 0 to 2 (KIP-631), from brokers.
 
-1 log directories that failed; 2 those that take nothing new. Both are told with the registration here.
+1 log directories that failed (KIP-858); 2 those that take nothing new (KIP-1066), of which there are none.
 """
 
 from ottla.broker.access import require_that_broker
@@ -30,6 +30,7 @@ async def _hear(ctx: RequestContext, request: BrokerHeartbeatRequest) -> None:
             request.current_metadata_offset,
             want_fence=request.want_fence,
             want_shutdown=request.want_shut_down,
+            offline_directories=frozenset(request.offline_log_dirs),
         )
     except ApiError as error:
         ctx.respond(BrokerHeartbeatResponse(error_code=error.code))
