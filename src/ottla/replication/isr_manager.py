@@ -100,8 +100,8 @@ class IsrManager:
         self.live_brokers.clear()
         self.live_brokers.update(live_brokers)
         for leader in self._current():
-            leader.let_join()
             leader.advance()
+            leader.let_join()
 
     def tell_followers(self, partition: "Partition") -> None:
         """There is more to fetch from a partition, or it is not to be fetched from here any more."""
@@ -150,16 +150,16 @@ class IsrManager:
         if leader.in_sync.adopt(leader.in_sync.replicas, answer.isr, answer.partition_epoch, self.clock.monotonic_ms()):
             logger.info("%s: ISR is %s", leader.name, _listed(answer.isr))
             partition.isr_size = len(answer.isr)
-            leader.let_join()
             leader.advance()
+            leader.let_join()
 
     def _look(self) -> None:
         self._check = self._timer.schedule(max(self.lag_max_ms // CHECKS_PER_LAG, 1), self._look)
         now_ms = self.clock.monotonic_ms()
         for leader in self._current():
             leader.shrink(now_ms)
-            leader.let_join()
             leader.advance()
+            leader.let_join()
 
     def _current(self) -> list[ReplicatedLeader]:
         """The leaders that still are; the others are forgotten."""

@@ -261,7 +261,6 @@ class ReplicaFetcher:
             else:
                 self._failed(followed, error.name)
             return None
-        followed.failures = 0
         if data.diverging_epoch.epoch >= 0:
             self._cut(followed, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             return None
@@ -270,6 +269,7 @@ class ReplicaFetcher:
         assert records is None or isinstance(records, memoryview)
         followed.role.append_from_leader(records if records is not None else _NOTHING, data.high_watermark)
         followed.role.follow_log_start(data.log_start_offset)
+        followed.failures = 0
         if log.log_end_offset == end_offset:
             return None
         return partition.local_end_reached(log.log_end_offset)

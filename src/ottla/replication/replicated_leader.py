@@ -65,8 +65,8 @@ class ReplicatedLeader(Leader):
         """The controller decided on the replicas or the ISR in this leader epoch; False when that is known."""
         if not self.in_sync.adopt(image.replicas, image.isr, image.partition_epoch, self._clock.monotonic_ms()):
             return False
-        self.let_join()
         self.advance()
+        self.let_join()
         return True
 
     @property
@@ -105,7 +105,11 @@ class ReplicatedLeader(Leader):
                     self._let_join(broker_id)
 
     def _let_join(self, broker_id: int) -> None:
-        if self._clock.monotonic_ms() < self.next_proposal_ms:
+        """A follower that stays where it is, at the high watermark though that be, would only be in everybody's way."""
+        state, now_ms = self.in_sync.followers.get(broker_id), self._clock.monotonic_ms()
+        end_offset = self._partition.log.written_end_offset
+        is_stuck = state is None or not state.is_caught_up(end_offset, now_ms, self.in_sync.lag_max_ms)
+        if is_stuck or now_ms < self.next_proposal_ms:
             return
         isr = self.in_sync.with_joining(broker_id, self._partition.high_watermark)
         if isr is not None:

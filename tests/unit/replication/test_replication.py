@@ -1,6 +1,7 @@
 """Replicas of one partition on several brokers: what is committed, who follows whom, and what becomes of the rest."""
 
 import asyncio
+import errno
 import random
 from pathlib import Path
 
@@ -192,6 +193,19 @@ async def test_a_broker_that_was_killed_goes_on_from_what_it_wrote_down(tmp_path
         assert (back.partition.high_watermark, back.partition.is_leader) == (4, False)
         await made.unfence(2)
         await until(lambda: set(made.state.isr) == {1, 2, 3} and is_equal(made))
+
+
+async def test_a_follower_whose_disk_is_full_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    async with cluster(tmp_path, lag_max_ms=100) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        full = made.brokers[3]
+        full.logs.directories[0].writer.fail("write", OSError(errno.ENOSPC, "no room"))
+        assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
+        assert made.state.isr == (1, 2)
+        await full.logs.directories[0].resume()
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        assert await acked(made.leader.append(b"z")) is ErrorCode.NONE
+        await until(lambda: is_equal(made))
 
 
 async def test_an_election_in_a_new_epoch_takes_over_who_waits_on_the_same_leader(tmp_path: Path) -> None:
