@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from ottla.client.admin import NewTopic
+from ottla.client.blocking import BlockingClient
+from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster, wait_until
 from tools.zookeeper import ZooKeeperServers
 
@@ -28,10 +33,10 @@ def cluster(servers: ZooKeeperServers, tmp_path: Path) -> Iterator[Cluster]:
         yield three
 
 
-def produce(cluster: Cluster, topic: str, value: str) -> None:
+def produce(bootstrap: str, topic: str, value: str) -> None:
     """Have a record acknowledged by all in-sync replicas."""
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log.connection.close": False})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log.connection.close": False})
     producer.produce(topic, value, on_delivery=lambda error, _message: failed.append(error) if error else None)
     assert producer.flush(30) == 0
     assert failed == []
@@ -47,7 +52,7 @@ def test_a_controller_that_is_killed_is_followed_before_its_session_ends(cluster
         lambda: {each.leader for each in cluster.metadata_of("a").topics["a"].partitions}.isdisjoint({before, -1}),
         "leaders",
     )
-    produce(cluster, "a", "after")
+    produce(cluster.bootstrap, "a", "after")
     cluster.create_topic("b", replication_factor=2)
     cluster.brokers[before].start()
     cluster.wait_until_in_sync("a")
@@ -58,7 +63,31 @@ def test_brokers_serve_while_zookeeper_is_away_and_decide_when_it_is_back(cluste
     cluster.wait_until_in_sync("a")
     for number in range(3):
         servers.kill(number)
-    produce(cluster, "a", "while it is away")
+    produce(cluster.bootstrap, "a", "while it is away")
     servers.start()
     cluster.create_topic("b")
-    produce(cluster, "b", "when it is back")
+    produce(cluster.bootstrap, "b", "when it is back")
+
+
+def test_a_broker_that_was_alone_is_joined_by_others_after_a_move(servers: ZooKeeperServers, tmp_path: Path):
+    alone = BrokerProcess(tmp_path / "brokers" / "1")
+    alone.data_dir.parent.mkdir()
+    alone.start()
+    with BlockingClient(alone.bootstrap) as client:
+        cluster_id = client.cluster().cluster_id
+        client.create_topic(NewTopic("a", 1, 1))
+    produce(alone.bootstrap, "a", "when it was alone")
+    alone.stop()
+    command = [sys.executable, "-m", "ottla.cli", "cluster", "move", "--data", str(alone.data_dir), servers.location()]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.startswith(
+        f"cluster {cluster_id} is in"
+    )
+    with Cluster(tmp_path / "brokers", 3, metadata=servers.location()) as cluster:
+        cluster.wait_until_registered()
+        assert cluster.metadata_of().cluster_id == cluster_id
+        produce(cluster.bootstrap, "a", "with others")
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log.connection.close": False})
+        consumer.assign([TopicPartition("a", 0, OFFSET_BEGINNING)])
+        read = [message.value() for message in consumer.consume(2, 30)]
+        consumer.close()
+        assert read == [b"when it was alone", b"with others"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.cluster_change import decommission, elect, unregister
+from ottla.cli.cluster_move import move
 from ottla.cli.cluster_status import status
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
@@ -63,3 +64,4 @@ cluster_command.add_command(status)
 cluster_command.add_command(elect)
 cluster_command.add_command(decommission)
 cluster_command.add_command(unregister)
+cluster_command.add_command(move)

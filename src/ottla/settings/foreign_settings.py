@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 _THREADS: Final = "Ottla has one event loop and a log I/O thread for each data directory"
-_QUORUM: Final = "the metadata is kept by the embedded store, there is no KRaft quorum"
+_QUORUM: Final = "the metadata is kept by the store of --metadata, there is no KRaft quorum"
 _NOT_SERVED: Final = "it tunes an API that is not served yet"
 _METRICS: Final = "there are no Java metrics reporters"
 _REPLICATION: Final = "the broker does not replicate yet"
@@ -80,7 +80,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "ssl.": _SECURITY,
         "super.users": _SECURITY,
         "transaction.two.phase.commit.enable": "transactions are decided here, in one phase",
-        "zookeeper.": "the metadata is kept by the embedded store; leave it out",
+        "zookeeper.": "the metadata is kept where --metadata says (zookeeper://...); leave it out",
     }
 )
 

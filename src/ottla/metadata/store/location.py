@@ -31,17 +31,26 @@ def open_store(location: str, data_dir: Path, *, session_timeout_ms: int = SESSI
     """
     _require_location(location)
     if location.startswith(ZOOKEEPER):
-        hosts, slash, node = location.removeprefix(ZOOKEEPER).partition("/")
         try:
             from ottla.metadata.store.zookeeper import ZooKeeperStore
         except ImportError as error:
             raise InvalidSettingError(f"metadata={location} needs kazoo: pip install 'ottla[zookeeper]'") from error
-        return ZooKeeperStore(hosts, (slash + node).rstrip("/"), session_timeout_ms=session_timeout_ms)
-    from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
+        return ZooKeeperStore(*parse_zookeeper(location), session_timeout_ms=session_timeout_ms)
+    from ottla.metadata.store.embedded import EmbeddedStore
 
+    return EmbeddedStore(embedded_directory(location, data_dir), session_timeout_ms=session_timeout_ms)
+
+
+def parse_zookeeper(location: str) -> tuple[str, str]:
+    """The servers, and the node below which everything is, "" for the root."""
+    hosts, slash, node = location.removeprefix(ZOOKEEPER).partition("/")
+    return hosts, (slash + node).rstrip("/")
+
+
+def embedded_directory(location: str, data_dir: Path) -> Path:
+    """The directory of an embedded store."""
     _, _, path = location.partition(":")
-    directory = Path(path.removesuffix(f"/{FILE_NAME}")).absolute() if path else data_dir
-    return EmbeddedStore(directory, session_timeout_ms=session_timeout_ms)
+    return Path(path.removesuffix("/metadata.db")).absolute() if path else data_dir
 
 
 def _require_location(location: str) -> None:

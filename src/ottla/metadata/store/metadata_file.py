@@ -11,7 +11,7 @@ nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction. All method
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +73,20 @@ class StoreState(Struct, frozen=True):
     end_offset: int
     controllership: Controllership
     sessions: tuple[Session, ...]
+
+
+class MovedMetadata(Struct, frozen=True):
+    """All that a store holds, but for sessions."""
+
+    cluster_id: str
+    secret: bytes | None
+    controller_id: int
+    controller_epoch: int
+    controller_broker_epoch: int
+    broker_epoch: int
+    end_offset: int
+    records: tuple[bytes, ...]
+    """Those of the snapshot, then those of the log."""
 
 
 class MetadataFile:
@@ -236,6 +250,23 @@ class MetadataFile:
             cursor.executemany("INSERT INTO snapshot VALUES (?, ?)", enumerate(snapshot))
             cursor.execute("DELETE FROM log WHERE offset < ?", (end_offset,))
             cursor.execute("UPDATE cluster SET start_offset = ?", (end_offset,))
+
+    def export(self) -> MovedMetadata:
+        """What is moved to another store."""
+        with self._transaction("DEFERRED") as cursor:
+            row = cursor.execute(
+                "SELECT cluster_id, secret, controller_id, controller_epoch, controller_broker_epoch, broker_epoch, "
+                "end_offset FROM cluster"
+            ).fetchone()
+            records = [*cursor.execute("SELECT record FROM snapshot ORDER BY position")]
+            records += cursor.execute("SELECT record FROM log ORDER BY offset")
+        values = (*row, tuple(record for (record,) in records))
+        return MovedMetadata(*values)
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database to a new file."""
+        with closing(sqlite3.connect(path)) as target:
+            self._connection.backup(target)
 
     def close(self) -> None:
         """Close the database."""

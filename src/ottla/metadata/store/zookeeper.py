@@ -238,7 +238,7 @@ class ZooKeeperStore:
                 layout, _ = await client.get(nodes.LAYOUT)
             except NoNodeError:
                 try:
-                    await client.commit(*_first_nodes(new_cluster_id))
+                    await client.commit(*first_nodes(new_cluster_id, nodes.LAYOUT_VERSION))
                 except Refusal as refusal:
                     if not isinstance(refusal.reason, NodeExistsError):
                         raise
@@ -247,6 +247,10 @@ class ZooKeeperStore:
                             f"{self._hosts}{self._root or '/'} is another software's: give Ottla a node of its own"
                         ) from refusal
                 continue
+            if nodes.decode_number(layout) == nodes.LAYOUT_BEING_FILLED:
+                raise StoreError(
+                    f"{self._hosts}{self._root}: metadata is being moved there: wait, or begin the move again"
+                )
             if nodes.decode_number(layout) != nodes.LAYOUT_VERSION:
                 raise StoreError(
                     f"{self._hosts}{self._root} has layout {layout.decode()}, this release knows {nodes.LAYOUT_VERSION}"
@@ -306,14 +310,15 @@ class ZooKeeperStore:
 
     async def _controller(self, watch: Callable[[], None] | None = None) -> Controllership:
         client = self._zookeeper
-        status = await client.exists(nodes.CONTROLLER, watch)
-        # Read together: an election between the two is seen by the epoch, which is read last.
+        if watch is not None:
+            await client.exists(nodes.CONTROLLER, watch)
         data, _ = await client.get(nodes.ELECTION)
         elected = nodes.decode_election(data)
-        data, _ = await client.get(nodes.CONTROLLER_EPOCH)
-        epoch = nodes.decode_number(data)
-        broker = await self._broker(elected.broker_id) if status is not None else None
-        return Controllership(elected.broker_id, epoch, broker is not None and broker.epoch == elected.broker_epoch)
+        # Whether it is alive is asked after who it is: of an election in between one hears as of one after it.
+        is_there = await client.exists(nodes.CONTROLLER) is not None
+        broker = await self._broker(elected.broker_id) if is_there else None
+        is_alive = broker is not None and broker.epoch == elected.broker_epoch
+        return Controllership(elected.broker_id, elected.epoch, is_alive)
 
     async def _elect(self, session: Session, seen_epoch: int, writer: str) -> int:
         client = self._zookeeper
@@ -329,7 +334,7 @@ class ZooKeeperStore:
         if own is None or own.epoch != session.broker_epoch:
             raise SessionExpiredError(f"the session of broker {session.broker_id} has ended")
         before = await client.exists(nodes.CONTROLLER)
-        elected = nodes.ElectionNode(session.broker_id, session.broker_epoch, writer).encode()
+        elected = nodes.ElectionNode(session.broker_id, session.broker_epoch, epoch + 1, writer).encode()
         await client.commit(
             Operation("check", f"{nodes.BROKER_IDS}/{session.broker_id}", -1),
             Operation("set_data", nodes.CONTROLLER_EPOCH, nodes.encode_number(epoch + 1), status.version),
@@ -565,7 +570,8 @@ class ZooKeeperStore:
         self._look_soon(self._look_at_session)
 
 
-def _first_nodes(cluster_id: str) -> Iterable[Operation]:
+def first_nodes(cluster_id: str, layout: int) -> Iterable[Operation]:
+    """What makes the nodes of a cluster that has decided nothing yet, in one transaction."""
     election, pointer = nodes.ElectionNode(), nodes.SnapshotPointer()
     for path, data in (
         ("/cluster", b""),
@@ -575,7 +581,7 @@ def _first_nodes(cluster_id: str) -> Iterable[Operation]:
         (nodes.BROKER_EPOCH, nodes.encode_number(0)),
         (nodes.CONTROLLER_EPOCH, nodes.encode_number(0)),
         ("/metadata", b""),
-        (nodes.LAYOUT, nodes.encode_number(nodes.LAYOUT_VERSION)),
+        (nodes.LAYOUT, nodes.encode_number(layout)),
         (nodes.ELECTION, election.encode()),
         (nodes.END, nodes.encode_number(0)),
         (nodes.LOG, b""),

@@ -30,6 +30,8 @@ from msgspec import Struct
 from ottla.metadata.store.interface import NO_BROKER, StoreError
 
 LAYOUT_VERSION: Final = 1
+LAYOUT_BEING_FILLED: Final = 0
+"""While metadata is moved there from elsewhere."""
 PIECE_BYTES: Final = 512 << 10
 
 CLUSTER_ID: Final = "/cluster/id"
@@ -93,23 +95,27 @@ def _bytes(text: str) -> bytes:
 
 
 class ElectionNode(Struct, frozen=True):
-    """Who won the newest election; `writer` is a token of the attempt."""
+    """Who won the newest election, and with which epoch: `/controller_epoch` alone does not say whose it is.
+
+    `writer` is a token of the attempt.
+    """
 
     broker_id: int = NO_BROKER
     broker_epoch: int = -1
+    epoch: int = 0
     writer: str = ""
 
     def encode(self) -> bytes:
         """A JSON object, with the names that Kafka has in `/controller`."""
-        said = {"version": 1, "brokerid": self.broker_id, "brokerepoch": self.broker_epoch, "writer": self.writer}
-        return json.dumps(said).encode()
+        elected = {"brokerid": self.broker_id, "brokerepoch": self.broker_epoch, "epoch": self.epoch}
+        return json.dumps({"version": 1, **elected, "writer": self.writer}).encode()
 
 
 def decode_election(data: bytes) -> ElectionNode:
     """The reverse of `ElectionNode.encode`. Raises StoreError."""
     try:
         said = json.loads(data)
-        return ElectionNode(int(said["brokerid"]), int(said["brokerepoch"]), said["writer"])
+        return ElectionNode(int(said["brokerid"]), int(said["brokerepoch"]), int(said["epoch"]), said["writer"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{ELECTION} was not written by this software: {error!r}") from error
 
