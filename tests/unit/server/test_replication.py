@@ -1,6 +1,7 @@
 """Whole brokers in one loop: what is produced to one is on all of them, and another leads when its leader is gone."""
 
 import asyncio
+import errno
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRes
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
 from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
+from tests.unit.storage.test_storage_failure import FailedIo
 
 TIMEOUT_MS = 20_000
 
@@ -89,6 +91,23 @@ async def test_another_broker_leads_when_the_leader_stops_and_it_follows_when_it
         assert partition_of(back).local_end_offset == 3
         await until(lambda: partition_of(back).high_watermark == partition_of(new).high_watermark == 3)
         assert await partition_of(back).read_bytes(0, 1 << 20) == await partition_of(new).read_bytes(0, 1 << 20)
+
+
+async def test_others_lead_what_a_broker_cannot_write_until_it_can(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 3) as brokers:
+        await create(brokers)
+        failing = leader_of(brokers)
+        rest = [each for each in brokers if each is not failing]
+        assert (await append(failing, b"before")).error is ErrorCode.NONE
+        writer = failing.server._logs.directories[0].writer
+        sound, writer._io = writer._io, FailedIo("write", errno.ENOSPC)
+        writer.poll()
+        writer._io = sound
+        await until(lambda: leader_of(brokers) is not failing and any(partition_of(each).is_leader for each in rest))
+        assert failing.node_id not in rest[0].image.live_brokers()
+        assert (await append(leader_of(rest), b"on the others")).error is ErrorCode.NONE
+        await until(lambda: len(rest[0].image.topics_by_name["t"].partitions[0].isr) == 3)
+        assert failing.node_id in rest[0].image.live_brokers(), "there is room again"
 
 
 async def test_who_only_says_that_it_is_a_replica_is_refused(tmp_path: Path) -> None:

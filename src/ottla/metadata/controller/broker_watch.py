@@ -194,7 +194,8 @@ class BrokerWatch:
             and not self._is_last(image, broker)
         ):
             await self._fence(
-                {broker_id: "it has stopped" if want_shutdown else "it asked for it"}, {broker_id: broker_epoch}
+                {broker_id: "it has stopped" if want_shutdown else "it asked to be, as one does that cannot write"},
+                {broker_id: broker_epoch},
             )
         if offline_directories != self._offline.get(broker_id, frozenset()):
             await self._door.decide(
