@@ -108,6 +108,10 @@ COMPATIBILITY_TAIL = """
   wait for `fetch.min.bytes` when others are there that do not fit its limits; Kafka waits.
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
+- **Replicas that are out of sync and eligible (KIP-966)** are always kept; they end also when an election makes the ISR
+  as large as `min.insync.replicas`. The last leader is elected only when it is alive, and not when its directory is
+  empty and there is another replica. An unclean election takes the newest log of those that answer; Kafka the first.
+- **UnregisterBroker** refuses a broker that runs, which would register anew.
 - **ElectLeaders of all partitions** leaves out topics of which nothing is to be said; Kafka lists them empty.
 - **`listeners` set on a running broker** are opened beside those it was started with, which cannot be taken out; Kafka
   keeps those it advertises. A listener that was added moves when its address changes; Kafka takes the value and stays
