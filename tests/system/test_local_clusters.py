@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.client.admin import NewTopic
+from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster, wait_until
 
@@ -60,10 +62,13 @@ def test_brokers_of_one_command_are_ready_together_and_end_together(
 ) -> None:
     command = serve(how, "3")
     *of_each, of_all = command.lines(4)
-    found = [READY.search(line) for line in of_each]
+    found = {each[2]: each[1] for line in of_each if (each := READY.search(line))}
     data = tmp_path / "data"
-    assert [each[2] for each in found if each] == [str(data), *(str(data / "brokers" / n) for n in ("2", "3"))]
-    assert f"a cluster of 3 brokers is ready: kafka {','.join(each[1] for each in found if each)}, in" in of_all
+    directories = [str(data), *(str(data / "brokers" / number) for number in ("2", "3"))]
+    assert sorted(found) == directories
+    assert f"a cluster of 3 brokers is ready: kafka {','.join(found[each] for each in directories)}, in" in of_all
+    with BlockingClient(found[directories[2]]) as client:
+        client.create_topic(NewTopic("t", 1, 3))  # as soon as it is said to be ready
     assert command.end() == 0
     for number, directory in enumerate((data, data / "brokers" / "2", data / "brokers" / "3"), 1):
         assert f"node.id={number}\n" in (directory / "meta.properties").read_text()
@@ -95,3 +100,25 @@ def test_what_one_broker_left_goes_on_in_a_cluster(serve: Callable[..., Command]
 def test_brokers_that_share_a_store_are_of_one_cluster(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(2).start()
     assert {cluster.metadata_of(at=each).cluster_id for each in cluster.brokers} == {cluster.metadata_of().cluster_id}
+
+
+def test_a_broker_that_was_alone_becomes_one_of_several_when_another_joins(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 2)
+    first, second = cluster.brokers[1], cluster.brokers[2]
+    first.metadata, second.metadata = None, f"embedded:{first.data_dir}"
+    del second.settings["node.id"]
+    try:
+        first.start()
+        cluster.create_topic("before", replication_factor=1)
+        second.start()
+        cluster.wait_until_registered()
+        cluster.create_topic("t", replication_factor=2)
+        cluster.wait_until_in_sync("t", 2)
+        cluster.leader("t").kill()
+        cluster.start()
+        cluster.wait_until_in_sync("t", 2)
+        assert cluster.has_leaders("before")
+        assert "another broker has joined" in first.log_path.read_text()
+        assert cluster.stop() == [0, 0]
+    finally:
+        cluster.kill()

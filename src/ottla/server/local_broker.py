@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 import ottla
 from ottla.metadata.store.interface import BrokerIdTakenError
 from ottla.metadata.store.location import EMBEDDED, is_shared, open_store
@@ -27,6 +29,10 @@ from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
+ACTIVE_WITHIN_MS: Final = 10_000
+"""How long a broker waits for a controller before it says that it is ready all the same."""
+
+_LOOK_AGAIN_MS: Final = 5
 _TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication")
 """Who say which broker leads, decides, or is in sync from now on, and why: a line for each change."""
 
@@ -34,11 +40,17 @@ _TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication")
 class LocalBroker:
     """A broker that runs. Belongs to the event loop."""
 
-    def __init__(self, server: Server, data_dir: Path, node_id: int, took_ms: int) -> None:
+    def __init__(self, server: Server, settings: BrokerSettings, shares: OpenFileShares, clock: Clock) -> None:
         self.server = server
-        self.node_id = node_id
-        self._data_dir = data_dir
-        self._took_ms = took_ms
+        self.node_id = settings.node_id
+        self.others_came = asyncio.Event()
+        """Set when a broker that was alone with its store is so no more: `join` makes it one of several."""
+        self._settings = settings
+        self._shares = shares
+        self._clock = clock
+        self._data_dir = _data_dirs(settings)[0]
+        self._took_ms = 0
+        server.on_company = self.others_came.set
 
     @property
     def ready_line(self) -> str:
@@ -76,7 +88,25 @@ class LocalBroker:
                     raise
                 logger.info("another broker was faster to take node.id=%d; another one is chosen", settings.node_id)
                 continue
-            return cls(server, data_dir, settings.node_id, clock.monotonic_ms() - begun_ms)
+            if not is_shared(location) and server.has_company:
+                await server.stop()
+                location = f"{EMBEDDED}:{data_dir}"
+                continue
+            broker = cls(server, settings, shares, clock)
+            broker._took_ms = clock.monotonic_ms() - begun_ms
+            return broker
+
+    async def join(self) -> "LocalBroker":
+        """The same broker as one of several: stopped, and started again where it was, with what it needs for that."""
+        settings = self._settings
+        addresses = self.server.addresses
+        listeners = ",".join(
+            str(replace(endpoint, port=addresses[endpoint.listener].port)) for endpoint in settings.listeners.opened
+        )
+        await self.stop()
+        given = {**settings.explicit, "listeners": listeners}
+        location = f"{EMBEDDED}:{self._data_dir}"
+        return await LocalBroker.start(given, self._shares, self._clock, metadata=location)
 
     async def stop(self) -> None:
         """Stop it cleanly."""
@@ -129,10 +159,18 @@ async def _start(
         raise
     try:
         await server.start()
+        await _until_active(server, doors)
     except BaseException:
         await server.stop()
         raise
     return server
+
+
+async def _until_active(server: Server, doors: Doors) -> None:
+    """Wait until the controller counts on a broker; where there is no controller clients are served as well."""
+    end_ms = doors.clock.monotonic_ms() + ACTIVE_WITHIN_MS
+    while not server.is_active and doors.clock.monotonic_ms() < end_ms:
+        await doors.timer.sleep(_LOOK_AGAIN_MS)
 
 
 async def _free_node_id(location: str, data_dir: Path) -> int:

@@ -14,8 +14,10 @@ import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+from ottla.metadata.store.embedded import FILE_NAME
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
 from ottla.runtime.clock import SystemClock
@@ -23,6 +25,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.tasks import Tasks
 from ottla.server.local_broker import cluster_line
 from ottla.server.local_cluster import broker_settings, shared_location
+from ottla.server.node_id import kept_node_id
 from ottla.settings.broker_settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
@@ -38,14 +41,14 @@ class ProcessesEndedError(InvalidInputError):
 async def run_processes(
     given: Mapping[str, str], metadata: str | None, count: int, on_ready: Callable[[str], None]
 ) -> None:
-    """Start `count` broker processes, the first before the others, and wait for the end of all.
+    """Start `count` broker processes side by side, and wait for the end of all.
 
     Raises InvalidSettingError before anything is started, ProcessesEndedError at the end when one failed.
     """
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     location = shared_location(given, metadata)
-    of_each = broker_settings(given, count)
+    of_each = _numbered(broker_settings(given, count), metadata)
     OsDisk().make_dir(BrokerSettings(given).data_directory)
     tasks = Tasks("ottla-processes")
     processes = _Processes(on_ready)
@@ -53,17 +56,22 @@ async def run_processes(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, processes.stop)
     try:
-        ends = []
-        addresses: list[Address] = []
-        for number, settings in enumerate(of_each, 1):
-            address = await processes.start(number, settings, location)
-            ends.append(tasks.spawn(processes.wait(number), f"broker process {number}"))
-            if address is None:
+        ends: list[asyncio.Task[None]] = []
+
+        async def begin(numbers: range) -> list[Address | None]:
+            starting = (processes.start(number, of_each[number - 1], location) for number in numbers)
+            found = await asyncio.gather(*starting)
+            ends.extend(tasks.spawn(processes.wait(number), f"broker process {number}") for number in numbers)
+            if None in found:
                 processes.stop()
-                break
-            addresses.append(address)
-        if len(addresses) == count:
-            on_ready(cluster_line(addresses, clock.monotonic_ms() - begun_ms))
+            return found
+
+        addresses = await begin(range(1, 2)) if _must_be_first(of_each) else []
+        if not processes.is_stopping:
+            addresses += await begin(range(len(addresses) + 1, count + 1))
+        listening = [address for address in addresses if address is not None]
+        if len(listening) == count:
+            on_ready(cluster_line(listening, clock.monotonic_ms() - begun_ms))
             sys.stdout.flush()
         await asyncio.gather(*ends)
     finally:
@@ -73,19 +81,37 @@ async def run_processes(
         raise ProcessesEndedError(f"{len(processes.failed)} of {count} brokers failed: {', '.join(processes.failed)}")
 
 
+def _numbered(of_each: list[dict[str, str]], metadata: str | None) -> list[dict[str, str]]:
+    """Brokers of a cluster that is new, and theirs alone, are numbered as they are listed."""
+    is_new = metadata is None and not OsDisk().exists(f"{BrokerSettings(of_each[0]).data_directory}/{FILE_NAME}")
+    if not is_new:
+        return of_each
+    first = BrokerSettings(of_each[0]).node_id
+    return [{**settings, "node.id": str(first + index)} for index, settings in enumerate(of_each)]
+
+
+def _must_be_first(of_each: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the first broker is to be there before the others choose their numbers, so that it has the lowest."""
+    settings = [BrokerSettings(each) for each in of_each]
+    return not all(
+        each.is_set("node.id") or kept_node_id(Path(each.data_directory), OsDisk()) is not None for each in settings
+    )
+
+
 class _Processes:
     """Belongs to the event loop."""
 
     def __init__(self, on_ready: Callable[[str], None]) -> None:
         self._on_ready = on_ready
         self._running: dict[int, Process] = {}
-        self._is_stopping = False
+        self.is_stopping = False
+        """Whether all are to end."""
         self.failed: list[str] = []
         """What became of those that did not end cleanly."""
 
     async def start(self, number: int, settings: Mapping[str, str], location: str) -> Address | None:
         """Start a broker, and wait until it is ready; None when it ends first, or all are to stop."""
-        if self._is_stopping:
+        if self.is_stopping:
             return None
         command = [sys.executable, "-m", "ottla.cli", "serve", "--metadata", location, "--config", "-"]
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
@@ -113,7 +139,7 @@ class _Processes:
             pass
         code = await process.wait()
         del self._running[number]
-        if code == 0 and self._is_stopping:
+        if code == 0 and self.is_stopping:
             return
         ended = f"broker {number} (process {process.pid}) ended by {_reason(code)}"
         if code != 0:
@@ -122,12 +148,12 @@ class _Processes:
 
     def stop(self) -> None:
         """Have all stop that still run."""
-        self._is_stopping = True
+        self.is_stopping = True
         for process in tuple(self._running.values()):
             self._pass_on(process)
 
     def _pass_on(self, process: Process) -> None:
-        if self._is_stopping and process.returncode is None:
+        if self.is_stopping and process.returncode is None:
             process.send_signal(signal.SIGTERM)
 
 

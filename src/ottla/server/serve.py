@@ -10,7 +10,7 @@ from pathlib import Path
 from ottla.network.config import NetworkConfig
 from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
-from ottla.runtime.tasks import run_main
+from ottla.runtime.tasks import Tasks, run_main
 from ottla.server.local_broker import LocalBroker, cluster_line
 from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
@@ -103,6 +103,9 @@ async def _run(
             on_ready(cluster_line([broker.server.address for broker in brokers], clock.monotonic_ms() - begun_ms))
         sys.stdout.flush()
         brokers[0].server.read_apis_later()
+        if metadata is None and await _first_of(stop, brokers[0].others_came):
+            logger.warning("another broker has joined; this one starts again, as one of several")
+            brokers[0] = await brokers[0].join()
         await stop.wait()
         logger.info("stopping")
     finally:
@@ -110,3 +113,12 @@ async def _run(
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+
+async def _first_of(stop: asyncio.Event, others_came: asyncio.Event) -> bool:
+    """Wait for one of them; whether others have come, and this broker is not to stop."""
+    waiting = Tasks("ottla-wait")
+    both = [waiting.spawn(event.wait(), "an event") for event in (stop, others_came)]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    await waiting.close()
+    return not stop.is_set()

@@ -4,7 +4,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -46,6 +46,8 @@ from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.features import TRANSACTION_VERSION
+from ottla.metadata.image.delta import MetadataDelta
+from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.store.interface import MetadataStore
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
@@ -118,6 +120,8 @@ class Server:
         self._host_name = host_name
         self._logs = logs
         self._doors = doors
+        self.on_company: Callable[[], None] | None = None
+        """Called when a broker that is alone with its store hears of another one on it."""
         self._membership: ClusterMembership | None = None
         self._replication: Replication | None = None
         self._is_started = False
@@ -287,6 +291,21 @@ class Server:
         """Where each listener of the Kafka door listens, by its name."""
         return self._listeners.addresses
 
+    @property
+    def has_company(self) -> bool:
+        """Whether the metadata has other brokers, whether or not they run now."""
+        return any(broker_id != self._settings.node_id for broker_id in self._metadata.image.brokers)
+
+    def _look_for_company(self, _image: MetadataImage, delta: MetadataDelta) -> None:
+        if self.on_company is not None and delta.changed_brokers - {self._settings.node_id}:
+            self.on_company()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the cluster counts on this broker: the controller hears it, and gives it partitions."""
+        known = self._metadata.image.brokers.get(self._settings.node_id)
+        return known is not None and known.is_active
+
     async def start(self) -> None:
         """Take the addresses, read the metadata, serve the partitions, open the doors.
 
@@ -315,6 +334,8 @@ class Server:
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
         self._metadata.publisher.subscribe(self._keeper.on_image)
+        if self._membership is None:
+            self._metadata.publisher.subscribe(self._look_for_company)
         self._lifecycle.follow()
         self._housekeeping.start()
         self._logs.cleaner.start()
