@@ -37,3 +37,8 @@ class ConfigEntry(Struct, frozen=True):
     type: SettingType
     documentation: str
     synonyms: tuple[ConfigSynonym, ...]
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is shown to nobody."""
+        return self.type is SettingType.PASSWORD

@@ -4,6 +4,8 @@ changed."""
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
 from ottla.metadata.controller.config_alteration import ResourceAlteration
@@ -302,6 +304,8 @@ def _client_metrics_entries(own: Mapping[str, str]) -> ConfigEntries:
 
 
 def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
+    if definition.is_secret:
+        value, synonyms = None, tuple(replace(each, value=None) for each in synonyms)
     return ConfigEntry(
         name=definition.name,
         value=value,

@@ -111,7 +111,9 @@ class ClusterMembership:
     async def identify(self, cluster_id: str, gateway: KafkaGateway) -> None:
         """The store is open: learn the secret, and believe those who know it. Raises StoreError."""
         doors = self._doors
-        identity = BrokerIdentity(self._settings.node_id, cluster_id, await self._lifecycle.cluster_secret())
+        given = self._settings.text("cluster.secret")
+        secret = await self._lifecycle.cluster_secret() if given is None else given.encode()
+        identity = BrokerIdentity(self._settings.node_id, cluster_id, secret)
         self.channels.authentication = BrokerAuthentication(identity, doors.rng, doors.tasks)
         gateway.authenticator = PeerAuthenticator(identity, self.listener_name, doors.rng, doors.tasks)
         gateway.forwarding = Forwarding(self.controller)
@@ -131,8 +133,11 @@ class ClusterMembership:
 
     async def leave(self) -> None:
         """Have others lead what this broker leads before the doors are closed: if there are any, not for long."""
-        others = self._publisher.image.active_brokers() - {self._settings.node_id}
-        if others and not await self.heartbeats.leave(LEAVE_MS_MAX):
+        active = self._publisher.image.active_brokers()
+        is_last = active <= {self._settings.node_id}
+        if is_last or self._settings.node_id not in active:
+            return  # nobody could take over, or this broker leads nothing
+        if not await self.heartbeats.leave(LEAVE_MS_MAX):
             logger.warning("not all leaders have moved to other brokers in time; stopping all the same")
 
     def _look_for_all(self) -> None:

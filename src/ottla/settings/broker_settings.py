@@ -129,7 +129,7 @@ class BrokerSettings:
         return value
 
     def text(self, name: str) -> str | None:
-        """The value of a STRING setting."""
+        """The value of a STRING or PASSWORD setting."""
         value = self._values[name]
         assert value is None or isinstance(value, str), name
         return value

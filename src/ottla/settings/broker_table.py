@@ -13,16 +13,17 @@ from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
-from ottla.settings.validators import NotEmpty, OneOf, Range, Validator
+from ottla.settings.validators import Length, NotEmpty, OneOf, Range, Validator
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
-_BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST = (
+_BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST, _PASSWORD = (
     SettingType.BOOLEAN,
     SettingType.STRING,
     SettingType.INT,
     SettingType.SHORT,
     SettingType.LONG,
     SettingType.LIST,
+    SettingType.PASSWORD,
 )
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
@@ -68,6 +69,16 @@ _IDENTITY_AND_LISTENERS: Final = (
         _HIGH,
         "How long a broker of a cluster may be silent before the controller gives its partitions other leaders. One "
         "whose process has died is noticed sooner, by its connection.",
+    ),
+    _setting(
+        "cluster.secret",
+        _PASSWORD,
+        None,
+        Length(16),
+        _HIGH,
+        "What the brokers of a cluster prove to each other, and never send. Without it they share one that is made at "
+        "the first start and kept in the metadata store. Give it where others can read that store, the same to all "
+        "brokers, in a file: a command line is seen by everybody on the host.",
     ),
     _setting(
         "auto.leader.rebalance.enable",

@@ -96,6 +96,11 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
         return self.documentation if self.no_effect is None else f"{self.documentation} {NO_EFFECT}{self.no_effect}."
 
     @property
+    def is_secret(self) -> bool:
+        """Whether its value is shown to nobody."""
+        return self.type is SettingType.PASSWORD
+
+    @property
     def allowed(self) -> str:
         """Which values the setting takes: "a whole number of at least 4"."""
         return _KINDS[self.type] + ("" if self.validator is None else self.validator.allowed)
@@ -115,6 +120,8 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
         return value
 
     def _refusal(self, text: str, reason: str) -> InvalidSettingError:
+        if self.is_secret:
+            return InvalidSettingError(f"{self.name} is refused: {reason}")
         return InvalidSettingError(f"{self.name}={shortened(text)!r} is refused: {reason}")
 
     @property
@@ -148,4 +155,5 @@ _KINDS: Final = {
     SettingType.LONG: "a whole number",
     SettingType.DOUBLE: "a number",
     SettingType.LIST: "a list, separated by commas",
+    SettingType.PASSWORD: "a secret",
 }

@@ -69,6 +69,22 @@ class OneOf(Struct, frozen=True):
         return None
 
 
+class Length(Struct, frozen=True):
+    """A text of so many characters, or more."""
+
+    low: int
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return f" of at least {self.low} characters"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, str)
+        return None if len(value) >= self.low else f"must have at least {self.low} characters"
+
+
 class NotEmpty(Struct, frozen=True):
     """A text or list with something in it."""
 

@@ -20,6 +20,8 @@ class SettingType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
+    """A text that is shown to nobody."""
 
 
 def parse_list(text: str) -> tuple[str, ...]:
@@ -57,7 +59,7 @@ def parse_value(kind: SettingType, text: str) -> SettingValue:
             return parse_list(text)
         case SettingType.DOUBLE:
             return _parse_double(text)
-        case SettingType.STRING:
+        case SettingType.STRING | SettingType.PASSWORD:
             return text
         case _:
             return _parse_integer(text, _BITS[kind])

@@ -341,7 +341,7 @@ async def test_every_setting_is_described_with_type_and_documentation(door):
         result = await describe(door, kind, name, include_synonyms=True, include_documentation=True)
         for config in result.configs:
             assert config.documentation.endswith("."), config.name
-            assert 1 <= config.config_type <= 7, config.name
+            assert config.config_type in {*range(1, 8), 9}, config.name
             assert (config.value is None) == (config.synonyms == ()), config.name
             if config.synonyms:
                 assert config.synonyms[0].source == config.config_source, config.name
@@ -366,3 +366,14 @@ async def test_many_topics_with_settings_of_their_own_are_told_apart(door):
     answer = await door.ask(DESCRIBE, DescribeConfigsRequest(resources=resources))
     values = [[config.value for config in each.configs if config.name == "retention.ms"] for each in answer.results]
     assert values == [[name[1:]] for name in names]
+
+
+@pytest.mark.parametrize("version", range(DESCRIBE.min_version, DESCRIBE.max_version + 1))
+async def test_a_secret_is_shown_to_nobody(open_door, version):
+    door = await open_door({"cluster.secret": "nobody is to see this"})
+    resource = DescribeConfigsResource(4, "1", ("cluster.secret",))
+    answer = await door.ask(DESCRIBE, DescribeConfigsRequest((resource,), include_synonyms=True), version)
+    (entry,) = answer.results[0].configs
+    assert (entry.name, entry.value, entry.is_sensitive, entry.read_only) == ("cluster.secret", None, True, True)
+    assert {each.value for each in entry.synonyms} == {None}
+    assert "nobody" not in repr(answer)

@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError, SettingDefinition
 from ottla.settings.validators import NotEmpty, OneOf, Range
 from ottla.settings.value import SettingType
@@ -33,3 +34,14 @@ def test_a_value_longer_than_the_metadata_keeps_is_refused_and_repeated_in_part(
     with pytest.raises(InvalidSettingError, match="at most 32767 characters") as refused:
         definition(SettingType.STRING).parse("x" * 32_768)
     assert len(refused.value.message) < 300
+
+
+def test_a_secret_is_not_repeated_where_it_is_refused():
+    definition = BROKER_SETTINGS["cluster.secret"]
+    with pytest.raises(InvalidSettingError) as caught:
+        definition.parse("too short")
+    assert caught.value.message == "cluster.secret is refused: it must have at least 16 characters"
+    with pytest.raises(InvalidSettingError) as caught:
+        definition.parse("x" * 40_000)
+    assert "xx" not in caught.value.message
+    assert definition.parse("long enough to be one") == "long enough to be one"

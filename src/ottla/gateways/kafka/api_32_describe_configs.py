@@ -71,6 +71,7 @@ def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         value=entry.value,
         read_only=entry.is_read_only,
         config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
         synonyms=tuple(
             DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms
         ),

@@ -1,0 +1,26 @@
+"""Brokers that were given a secret, and one that was given another: it has the store, and still nobody believes it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.server.whole_cluster import cluster, member, until
+
+GIVEN = {"cluster.secret": "correct horse battery staple"}
+
+
+async def test_a_broker_with_another_secret_serves_nobody_and_both_sides_say_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path, 2, GIVEN) as brokers:
+        assert [each.server._membership.heartbeats.is_fenced for each in brokers] == [False, False]
+        async with member(tmp_path, 3, {"cluster.secret": "a guess, which is wrong"}) as third:
+            await until(lambda: 3 in brokers[0].image.brokers)
+            refusal = "does not believe that this is broker 3"
+            await until(lambda: any(refusal in each for each in caplog.messages))
+            assert third.server._membership.heartbeats.is_fenced
+            assert brokers[0].image.brokers[3].fenced
+            assert sorted(brokers[1].image.live_brokers()) == [1, 2]
+    said = [each for each in caplog.messages if refusal in each and "no connection to broker 1" in each]
+    assert len(said) == 1
+    assert all("horse" not in each and "guess" not in each for each in caplog.messages)
