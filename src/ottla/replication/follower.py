@@ -1,11 +1,11 @@
 """The follower's part of a partition: it appends what the leader has, as it is, and hears what is committed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.transaction_marker import TransactionMarker
-from ottla.native import BatchInfo, walk_batches
+from ottla.native import walk_batches
 from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_opener import WritableBuffer
@@ -14,6 +14,7 @@ from ottla.replication.in_sync_replicas import follower_high_watermark
 from ottla.replication.transaction_verification import Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.batch_runs import runs_of
 from ottla.storage.log import Log
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Follower:
         if broken is not None and isinstance(broken, KernelError):
             raise refusal_of(partition.topic_partition, broken)
         now_ms = self._clock.now_ms()
-        for run in _runs(batches):
+        for run in runs_of(batches):
             start, end = run[0].position, run[-1].position + run[-1].size
             partition.log.append(
                 records[start:end],
@@ -117,15 +118,3 @@ class Follower:
 
     def fail(self, error: ErrorCode, message: str) -> None:
         """Nobody waits for an acknowledgement here."""
-
-
-def _runs(batches: Sequence[BatchInfo]) -> Iterator[Sequence[BatchInfo]]:
-    """Batches of one epoch that follow each other: compaction leaves gaps, and a fetch may span epochs."""
-    start = 0
-    for index, batch in enumerate(batches):
-        before = batches[index - 1]
-        if index > start and (batch.base_offset != before.last_offset + 1 or batch.leader_epoch != before.leader_epoch):
-            yield batches[start:index]
-            start = index
-    if batches:
-        yield batches[start:]

@@ -19,6 +19,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.compaction.cleaned_directory import CleanedDirectory, CleanerCheckpoint
 from ottla.storage.file_names import CLEANER_CHECKPOINT
+from ottla.storage.future_logs import FutureLogs
 from ottla.storage.log import Log
 from ottla.storage.log_catalogue import LogCatalogue
 from ottla.storage.log_checkpoints import LogCheckpoints
@@ -61,12 +62,15 @@ class DirectoryLogs:
         self._locks = locks
         self._identity: tuple[str, int] | None = None
         self._load_failure: OSError | None = None
-        self._resources = own = resources(self.writer)
+        self.resources = own = resources(self.writer)
+        """The doors to this disk, and what is shared with the other directories."""
         self.directory = LogDirectory(path, own.disk, own.rng)
         self.removal = removal(own)
         self.checkpoints = LogCheckpoints(self.directory, own, locks)
         self.catalogue = LogCatalogue(self.directory, own, self.checkpoints, self.removal, locks, clock)
         self.reloader = LogReloader(self.catalogue, own, self.checkpoints, locks)
+        self.futures = FutureLogs(path, self.catalogue, self.checkpoints, own, self.removal)
+        """The copies of logs that are on their way here."""
         self._retention = LogRetention(self.catalogue, own, self.removal, locks, clock)
         cleaner_checkpoint = CleanerCheckpoint(OffsetCheckpointFile(own.disk, f"{path}/{CLEANER_CHECKPOINT}"), own)
         self.cleaned = CleanedDirectory(self.catalogue, own, cleaner_checkpoint, self.checkpoints, self.removal)
@@ -120,7 +124,7 @@ class DirectoryLogs:
         """
         loaded = self.catalogue.load()
         self.cleaned.checkpoint.read()
-        make_durable(self._resources.disk, loaded)
+        make_durable(self.resources.disk, loaded)
         if self.directory.was_failing:
             self.directory.mark_sound()
         return loaded
@@ -145,7 +149,7 @@ class DirectoryLogs:
         Raises OSError, ApiError when it is too early or something else is wrong.
         """
         if self.is_loaded:
-            await resume(self.path, self._resources, self.catalogue, self.reloader)
+            await resume(self.path, self.resources, self.catalogue, self.reloader)
             return
         await self._tasks.in_thread(self._load_again)
         self._load_failure = None
@@ -175,19 +179,19 @@ class DirectoryLogs:
 
     async def checkpoint_recovery_points(self) -> None:
         """Remember up to where each log is on disk, so that recovery need not look below. Raises OSError."""
-        await self.checkpoints.write_recovery_points(self.logs)
+        await self.checkpoints.write_recovery_points(self.catalogue.checkpointed)
 
     async def checkpoint_log_starts(self) -> None:
         """Make durable where every log starts; those who ask at the same time share a write. Raises OSError."""
-        await self.checkpoints.write_log_starts(self.logs)
+        await self.checkpoints.write_log_starts(self.catalogue.checkpointed)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Remember what is committed. Raises OSError."""
-        await self.checkpoints.write_high_watermarks(self.logs)
+        await self.checkpoints.write_high_watermarks(self.catalogue.checkpointed)
 
     async def space(self) -> tuple[int, int]:
         """The size of the file system that holds the directory, and what is free in it, in bytes. Raises OSError."""
-        return await self._tasks.in_thread(self._resources.disk.space, self.path)
+        return await self._tasks.in_thread(self.resources.disk.space, self.path)
 
     async def close(self, *, clean: bool) -> None:
         """Write everything out and end the log I/O thread; with `clean` also mark the directory as complete.

@@ -9,6 +9,7 @@
         00000000000000000000.txnindex  00000000000000368769.snapshot  leader-epoch-checkpoint  partition.metadata
     orders-1.5f0cd2b7e0fb4c0f9a3c3d8b8a5d6f10-delete/
     users-0.6a1de3c8f1fc5d10ab4d4e9c9b6e7021-stray/
+    views-3.0d6c2f7f2f1c4b0f8a0b6a4d2b9c1e55-future/
 """
 
 import re
@@ -26,6 +27,7 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 DELETED_SUFFIX: Final = ".deleted"
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -41,6 +43,7 @@ FAILED_DISK_MARKER: Final = ".disk-failed"
 LOCK_FILE: Final = ".lock"
 
 _FILE_NAME_BYTES_MAX: Final = 255
+_FUTURE_DIRECTORY: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-future")
 _LOG_DIRECTORY: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})")
 _OFFSET_FILE: Final = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
 
@@ -78,6 +81,22 @@ def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str
 def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
     """What the directory of a partition is called that no topic claims any more; nobody removes it."""
     return _aside(topic_partition, unique, STRAY_DIRECTORY_SUFFIX)
+
+
+def future_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """What the directory of a partition is called while it is copied into its data directory; see `may_have_future`."""
+    return f"{topic_partition}.{unique.hex}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def may_have_future(topic_partition: TopicPartition) -> bool:
+    """Whether such a name is none too long for a file system."""
+    return len(future_directory_name(topic_partition, UUID(int=0))) <= _FILE_NAME_BYTES_MAX
+
+
+def parse_future_directory_name(name: str) -> TopicPartition | None:
+    """The partition of which a copy is in a directory of this name, or None."""
+    match = _FUTURE_DIRECTORY.fullmatch(name)
+    return TopicPartition(match["topic"], int(match["partition"])) if match else None
 
 
 def _aside(topic_partition: TopicPartition, unique: UUID, suffix: str) -> str:

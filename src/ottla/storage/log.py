@@ -572,6 +572,26 @@ class Log:
             self.on_range_change()
         self._resources.writer.progressed[self] = None
 
+    def move(
+        self, directory: str, resources: LogResources, state: LogState, *, identity_is_durable: bool = True
+    ) -> None:
+        """Read the same records in another directory from now on, after `abandon`; appends wait for `take_appends`.
+
+        What is known of producers and epochs beyond the records stays known.
+        """
+        self._resources.retire(self._segments)
+        state.producers, state.leader_epochs = self.producers, self.leader_epochs
+        self.directory, self._resources = directory, resources
+        self._identity_is_durable = identity_is_durable
+        self._adopt(state)
+        if self.on_range_change is not None:
+            self.on_range_change()
+
+    def take_appends(self) -> None:
+        """The files are where they stay."""
+        self._closed = False
+        self.report_progress()
+
     async def _until(self, operation: Callable[[Signal], None]) -> None:
         errno = await completion(operation)
         if errno:

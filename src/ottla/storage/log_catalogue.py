@@ -22,6 +22,7 @@ from ottla.storage.file_names import (
     PARTITION_METADATA,
     deleted_directory_name,
     is_deleted_directory_name,
+    parse_future_directory_name,
     parse_log_directory_name,
     stray_directory_name,
 )
@@ -63,6 +64,10 @@ class LogCatalogue:
         self._locks = locks
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
+        self.futures: Final[dict[TopicPartition, Log]] = {}
+        """Copies of logs that are on their way into the directory (`future_logs`)."""
+        self.unfinished: dict[str, TopicPartition] = {}
+        """Directories of such copies that were there at the start."""
         self._undeleted: dict[str, TopicPartition] = {}
         """The directories of logs that were deleted and could not be renamed."""
         self._unsynced: set[str] = set()
@@ -89,11 +94,28 @@ class LogCatalogue:
         self._logs.clear()
         self._unsynced.clear()
         self.leftovers.clear()
+        self.unfinished.clear()
+
+    def checkpointed(self) -> tuple[Log, ...]:
+        """All logs, and the copies of those that are on their way here: what the checkpoints speak of."""
+        return (*self._logs.values(), *self.futures.values())
 
     @property
     def count(self) -> int:
-        """How many logs lie in the directory."""
-        return len(self._logs)
+        """How many logs lie in the directory, or will."""
+        return len(self._logs) + len(self.futures)
+
+    def release(self, log: Log) -> None:
+        """The log lies in another directory now; whoever calls this holds it."""
+        del self._logs[log.topic_partition]
+
+    def delete_later(self, name: TopicPartition, path: str) -> None:
+        """What lies at `path` is no log any more and could not be renamed: `finish_deletions` does it."""
+        self._undeleted[path] = name
+
+    def adopt(self, log: Log) -> None:
+        """The log lies here now; whoever calls this holds it."""
+        self._logs[log.topic_partition] = log
 
     def close(self) -> None:
         """From now on no log is made, deleted, cut or loaded again."""
@@ -101,7 +123,7 @@ class LogCatalogue:
 
     def loader(self, log: Log) -> LogLoader:
         """What loads a log again."""
-        return self._loader(log.topic_partition, log.directory, log.config)
+        return self.loader_at(log.topic_partition, log.directory, log.config)
 
     def load(self) -> list[LoadedLog]:
         """Load every log in the directory, with recovery when it was not closed cleanly. BLOCKING. Raises OSError."""
@@ -111,7 +133,7 @@ class LogCatalogue:
             self._checkpoints.begin()
         loaded, large = [], []
         for path, topic_partition in directories:
-            loader = self._loader(topic_partition, path, LogConfig())
+            loader = self.loader_at(topic_partition, path, LogConfig())
             if loader.bytes_to_check(self._checkpoints.of(topic_partition)) < LARGE_TO_CHECK_BYTES:
                 loaded.append(self._load_log(loader))
             else:
@@ -197,7 +219,7 @@ class LogCatalogue:
         writer = self._resources.writer
         if writer.failure is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the data directory is offline: {writer.failure}")
-        loaders = {name: self._loader(name, self._path(name), config) for name in names}
+        loaders = {name: self.loader_at(name, self._path(name), config) for name in names}
         try:
             await self._checkpoints.forget(names)
             found, leftovers = await self._resources.in_thread(self._make_directories, loaders, topic_id)
@@ -282,6 +304,8 @@ class LogCatalogue:
             topic_partition = parse_log_directory_name(name)
             if is_deleted_directory_name(name):
                 self.leftovers.append(path)
+            elif (copied := parse_future_directory_name(name)) is not None:
+                self.unfinished[path] = copied
             elif topic_partition is not None and disk.is_dir(path):
                 found.append((path, topic_partition))
         return found
@@ -305,7 +329,8 @@ class LogCatalogue:
             logger.warning("%s is not used: %s", path, error)
             return UNKNOWN_TOPIC_ID
 
-    def _loader(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
+    def loader_at(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
+        """What loads the files of a log."""
         resources = self._resources
         return LogLoader(
             topic_partition,

@@ -32,6 +32,7 @@ from ottla.storage.log_config import LogConfig
 from ottla.storage.log_directory import UNCLEAN_USE, DirectoryError, DirectoryUse
 from ottla.storage.log_io import LogIo
 from ottla.storage.log_locks import LogLocks
+from ottla.storage.log_moves import LogMoves
 from ottla.storage.log_resources import LogResources
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.open_file import OpenFiles
@@ -101,6 +102,8 @@ class LogManager:
             config=cleaner,
         )
         """Compacts the logs that ask for it, from `cleaner.start()` on."""
+        self.moves = LogMoves(self.directories, self._locks, clock, timer, tasks)
+        """Moves logs between the directories."""
 
     @property
     def path(self) -> str:
@@ -270,6 +273,14 @@ class LogManager:
                 return directory
         return None
 
+    def resume_moves(self) -> None:
+        """Begin the moves anew that the last broker did not finish, of logs that are there."""
+        for directory in self.directories:
+            for name in directory.futures.take_unfinished():
+                log, source = self.log(name), self.directory_of(name)
+                if log is not None and source is not None and source is not directory and not self.moves.find(name):
+                    self.moves.start(log, source, directory)
+
     async def settle_duplicates(
         self, topic_id_of: Callable[[TopicPartition], UUID | None], is_used: Callable[[Log], bool]
     ) -> list[str]:
@@ -301,6 +312,7 @@ class LogManager:
 
     async def delete_logs(self, topic_partitions: Collection[TopicPartition]) -> None:
         """`delete_log` for several, in one go."""
+        await self.moves.cancel(topic_partitions)
         for directory in self.directories:
             await directory.catalogue.delete(topic_partitions)
             await directory.cleaned.checkpoint.forget(topic_partitions)
@@ -379,6 +391,7 @@ class LogManager:
         """
         for directory in self.directories:
             directory.catalogue.close()
+        await self.moves.stop()
         await self.cleaner.stop()
         await _each(self.directories, lambda directory: directory.close(clean=clean))
 

@@ -58,7 +58,7 @@ class LogReloader:
             await log.abandon()
             log.log_start_offset = offset
             await self._checkpoints.lower_recovery_point(log.topic_partition, offset)
-            await self._checkpoints.write_log_starts(self._catalogue.logs)
+            await self._checkpoints.write_log_starts(self._catalogue.checkpointed)
             try:
                 found = await self._resources.in_thread(self._empty, log, offset, self._catalogue.loader(log))
             except OSError as error:
@@ -79,6 +79,15 @@ class LogReloader:
             if found.cut is not None:
                 logger.warning("%s", found.cut)
             log.reopen(found.state)
+
+    async def reopen(self, log: Log) -> None:
+        """Load a log again that the caller holds and has abandoned. Raises OSError as `truncate` does."""
+        try:
+            found = await self._resources.in_thread(self._load_flushed, log, self._catalogue.loader(log))
+        except OSError as error:
+            self._resources.writer.fail("write", error)
+            raise
+        log.reopen(found.state)
 
     def _cut(self, log: Log, offset: int, loader: LogLoader) -> LoadedLog:
         disk, files, indexes = self._resources.disk, self._resources.files, self._resources.indexes

@@ -187,7 +187,7 @@ class LogCleaner:
 
     async def _compact(self, directory: CleanedDirectory, log: Log, dirty: DirtyRange) -> CompactionResult:
         begun_ms = self._clock.monotonic_ms()
-        if not await directory.checkpoints.secure(log, dirty.uncleanable, directory.catalogue.logs):
+        if not await directory.checkpoints.secure(log, dirty.uncleanable, directory.catalogue.checkpointed):
             raise CompactionInterruptedError
         compaction = LogCompaction(
             log,
