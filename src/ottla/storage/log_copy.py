@@ -42,10 +42,10 @@ class LogCopy:
         self._in_thread = in_thread
         self._segments = log.segments
 
-    @property
-    def lag(self) -> int:
-        """How many offsets are not copied."""
-        return max(0, self.log.log_end_offset - self.future.log_end_offset)
+    @staticmethod
+    def has_more(copied: int) -> bool:
+        """Whether a step that copied so much has left more than the next one may copy."""
+        return copied >= COPIED_BYTES // 2
 
     async def step(self, now_ms: int) -> int:
         """Copy some batches; returns their bytes, 0 when all that is written is copied.

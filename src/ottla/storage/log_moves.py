@@ -21,7 +21,7 @@ from ottla.runtime.timer import Timer
 from ottla.storage.compaction.pace import Pace
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log import Log
-from ottla.storage.log_copy import COPIED_BYTES, LogCopy, StaleCopyError, first_offset_of
+from ottla.storage.log_copy import LogCopy, StaleCopyError, first_offset_of
 from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_swap import HoldAppends, LogSwap
 
@@ -155,9 +155,10 @@ class LogMoves:
                 if move.log.topic_partition in self._locks.held:
                     raise StaleCopyError from error
                 raise
-            if copied >= COPIED_BYTES // 2:
-                is_flushed = False
+            if copied:
                 await self._pace.spend(copied, self._bytes_per_second)
+            if copy.has_more(copied):
+                is_flushed = False
             elif not is_flushed:
                 await move.future.flush()
                 is_flushed = True

@@ -80,6 +80,11 @@ async def until(condition: Callable[[], bool]) -> None:
     await true
 
 
+async def paused(directory: OpenDirectory, count: int = 1) -> None:
+    """So many moves have copied all they may for now."""
+    await until(lambda: len(directory.manager.moves._pace._waiting) == count)
+
+
 def place(log: Log) -> str:
     return Path(log.directory).parent.name
 
@@ -253,9 +258,7 @@ async def test_an_empty_log_and_the_rest_of_one_are_moved(directory: OpenDirecto
 async def test_records_that_are_deleted_meanwhile_are_not_copied(directory: OpenDirectory):
     log = await directory.log(replace(SMALL, retention_bytes=1))
     await fill(directory, log)
-    directory.manager.moves.configure(1.0)
-    move(directory, log)
-    await until(lambda: directory.manager.moves.all()[0].copied_bytes > 0)
+    await waiting(directory, log)
     log.delete_records_before(61)
     await directory.manager.apply_retention()
     directory.manager.moves.configure(float("inf"))
@@ -266,10 +269,10 @@ async def test_records_that_are_deleted_meanwhile_are_not_copied(directory: Open
 
 
 async def waiting(directory: OpenDirectory, log: Log) -> None:
-    """Begin a move and stop it after the first step."""
+    """Begin a move that has to wait after its first step."""
     directory.manager.moves.configure(1.0)
     move(directory, log)
-    await until(lambda: directory.manager.moves.all()[0].copied_bytes > 0)
+    await paused(directory)
 
 
 async def test_a_move_is_no_faster_than_it_may_be(directory: OpenDirectory):
@@ -299,6 +302,7 @@ async def test_a_cancelled_move_leaves_nothing(directory: OpenDirectory, paths: 
     assert names_in(paths[1], "orders*") == []
     assert (place(log), directory.manager.moves.all()) == ("a", ())
     assert facts(log) == before
+    directory.manager.moves.configure(float("inf"))
     await moved(directory, log)
     assert facts(log) == before
 
@@ -543,7 +547,7 @@ async def test_as_many_logs_are_moved_at_a_time_as_there_are_directories(directo
     for log in logs:
         await fill(directory, log)
         move(directory, log)
-    await until(lambda: sum(each.copied_bytes > 0 for each in directory.manager.moves.all()) == 2)
+    await paused(directory, 2)
     assert [each.future is not None for each in directory.manager.moves.all()] == [True, True, False, False, False]
     assert directory.manager.moves.all()[4].lag == 80
     directory.manager.moves.configure(float("inf"))
