@@ -1,4 +1,4 @@
-"""What lies in the data directories, for those who watch disks (KIP-113, KIP-827)."""
+"""What lies in the data directories, for those who watch disks, and moving it between them (KIP-113, KIP-827)."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -7,19 +7,25 @@ from msgspec import Struct
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.storage.directory_logs import DirectoryLogs
+from ottla.storage.file_names import may_have_future
 from ottla.storage.log_manager import LogManager
+from ottla.storage.log_moves import LogMove
 
 UNKNOWN_BYTES = -1
 
 
 class LogDescription(Struct, frozen=True):
-    """A log with its bytes."""
+    """A log with its bytes, or one on its way into the directory, with the offsets it lacks."""
 
     topic_partition: TopicPartition
     size: int
+    offset_lag: int = 0
+    is_future: bool = False
 
 
 class LogDirectoryDescription(Struct, frozen=True):
@@ -35,10 +41,11 @@ class LogDirectoryDescription(Struct, frozen=True):
 class LogDirectoryService:
     """Belongs to the event loop."""
 
-    __slots__ = ("_authorizer", "_logs")
+    __slots__ = ("_authorizer", "_logs", "_replicas")
 
-    def __init__(self, logs: LogManager, authorizer: Authorizer = ALLOW_ALL) -> None:
+    def __init__(self, logs: LogManager, replicas: ReplicaManager, authorizer: Authorizer = ALLOW_ALL) -> None:
         self._logs = logs
+        self._replicas = replicas
         self._authorizer = authorizer
 
     async def describe(
@@ -50,10 +57,54 @@ class LogDirectoryService:
         CLUSTER_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
-        return await asyncio.gather(*(_describe(directory, wanted) for directory in self._logs.directories))
+        moves = self._logs.moves.all()
+        return await asyncio.gather(*(_describe(directory, moves, wanted) for directory in self._logs.directories))
+
+    async def alter(self, principal: Principal, wanted: Sequence[tuple[TopicPartition, str]]) -> list[ApiError | None]:
+        """Begin to move logs to the directories with these paths; None, or why nothing was begun, for each.
+
+        A log that is there already stays, and a move elsewhere ends. CLUSTER_AUTHORIZATION_FAILED,
+        INVALID_TOPIC_EXCEPTION (the name is too long for a copy), LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (the directory
+        or the partition is offline), REPLICA_NOT_AVAILABLE (not here: it is made there if it comes).
+        """
+        try:
+            require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
+        except ApiError as error:
+            return [error] * len(wanted)
+        outcomes: list[ApiError | None] = []
+        for name, path in wanted:
+            try:
+                await self._alter(name, path)
+                outcomes.append(None)
+            except ApiError as error:
+                outcomes.append(error)
+        return outcomes
+
+    async def _alter(self, name: TopicPartition, path: str) -> None:
+        if not may_have_future(name):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is too long a name to be moved")
+        target = self._logs.directory_at(path)
+        if target is None:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"log.dirs of this broker does not name {path!r}")
+        if target.failure is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is offline: {target.failure}")
+        if name in self._replicas.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is offline: {self._replicas.offline[name]}")
+        move = self._logs.moves.find(name)
+        if move is not None and move.target is target:
+            return
+        await self._logs.moves.cancel([name])
+        log, source = self._logs.log(name), self._logs.directory_of(name)
+        if log is None or source is None:
+            self._logs.prefer(name, target)
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"this broker has no replica of {name}")
+        if source is not target and self._logs.moves.find(name) is None:
+            self._logs.moves.start(log, source, target)
 
 
-async def _describe(directory: DirectoryLogs, wanted: Collection[TopicPartition] | None) -> LogDirectoryDescription:
+async def _describe(
+    directory: DirectoryLogs, moves: Sequence[LogMove], wanted: Collection[TopicPartition] | None
+) -> LogDirectoryDescription:
     offline = LogDirectoryDescription(directory.path, ErrorCode.KAFKA_STORAGE_ERROR)
     try:
         total_bytes, usable_bytes = await directory.space()
@@ -65,6 +116,11 @@ async def _describe(directory: DirectoryLogs, wanted: Collection[TopicPartition]
         LogDescription(log.topic_partition, log.size)
         for log in directory.logs()
         if wanted is None or log.topic_partition in wanted
+    ]
+    logs += [
+        LogDescription(move.log.topic_partition, move.copied_bytes, move.lag, is_future=True)
+        for move in moves
+        if move.target is directory and (wanted is None or move.log.topic_partition in wanted)
     ]
     logs.sort(key=lambda log: log.topic_partition)
     return LogDirectoryDescription(directory.path, ErrorCode.NONE, logs, total_bytes, usable_bytes)

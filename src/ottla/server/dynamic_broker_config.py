@@ -14,6 +14,7 @@ from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.server.listener_set import ListenerSet
 from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
+from ottla.storage.log_moves import LogMoves
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class DynamicBrokerConfig:
         listeners: ListenerSet,
         quotas: ConnectionQuotas,
         cleaner: LogCleaner,
+        moves: LogMoves,
         gate: TransactionGate,
         connections_max: int,
     ) -> None:
@@ -38,6 +40,7 @@ class DynamicBrokerConfig:
         self._listeners = listeners
         self._quotas = quotas
         self._cleaner = cleaner
+        self._moves = moves
         self._gate = gate
         self._connections_max = connections_max
 
@@ -52,6 +55,7 @@ class DynamicBrokerConfig:
         for warning in settings.warnings:
             logger.warning("%s", warning)
         self._cleaner.configure(CleanerConfig.from_settings(settings))
+        self._moves.configure(max(1, settings.integer("replica.alter.log.dirs.io.max.bytes.per.second")))
         self._gate.config = GateConfig.from_settings(settings)
         config = NetworkConfig.from_settings(settings, self._connections_max)
         self._quotas.creation_rate_max = settings.integer("max.connection.creation.rate")

@@ -94,6 +94,8 @@ class PartitionKeeper:
         """Whether what no topic claims is nobody's."""
         self._is_closed = False
         logs.high_watermark_of = self._high_watermark_of
+        logs.moves.hold_appends = self._hold_appends
+        logs.moves.on_moved = self._has_moved
 
     async def load(self, image: MetadataImage, *, is_known: bool = True) -> None:
         """Serve everything the image assigns to this broker; for the start, when the logs have been loaded.
@@ -195,6 +197,7 @@ class PartitionKeeper:
                 return
             await self._settle_duplicates()
         await self.serve_missing()
+        self.resume_moves()
         async with self._lock:
             if not self._is_closed and self._is_trusted and self._image.topics_by_id:
                 claimed = {partition.topic_partition for partition in self._replicas}
@@ -206,6 +209,18 @@ class PartitionKeeper:
             return True
         partition = self._image.partition(*log.topic_partition)
         return partition is not None and self._node_id in partition.replicas
+
+    def _hold_appends(self, log: Log) -> Callable[[], None]:
+        """The files of a log are about to change places: what is appended meanwhile waits."""
+        partition = self._replicas.find(*log.topic_partition)
+        return partition.hold_appends() if partition is not None and partition.log is log else _nothing_waits
+
+    def _has_moved(self, log: Log) -> None:
+        self._places.tell(log.topic_id, [log.topic_partition])
+
+    def resume_moves(self) -> None:
+        """Go on with the moves to other data directories that the last broker did not finish."""
+        self._logs.resume_moves(self._replicas.offline.__contains__)
 
     async def serve_missing(self) -> None:
         """Serve what could not be made when the image changed; what is being dropped meanwhile is not made again."""
@@ -400,6 +415,10 @@ def _changed_partitions(topic: TopicImage, before: TopicImage | None) -> Iterabl
         return topic.partitions
     unchanged = set(map(id, before.partitions))
     return [partition for partition in topic.partitions if id(partition) not in unchanged]
+
+
+def _nothing_waits() -> None:
+    """Nobody appends to a log that is not served."""
 
 
 def _partitions_of(topic: TopicImage) -> list[TopicPartition]:

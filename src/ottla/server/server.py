@@ -242,7 +242,7 @@ class Server:
             cluster=ClusterView(config, lambda: self._metadata.image, authorizer),
             producer_ids=producer_ids,
             record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),
-            log_directories=LogDirectoryService(self._logs, authorizer),
+            log_directories=LogDirectoryService(self._logs, self._replicas, authorizer),
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),
             client_quotas=ClientQuotaService(self._controller, authorizer),
@@ -263,7 +263,13 @@ class Server:
         )
         quotas = listeners.quotas
         self._dynamic_config = DynamicBrokerConfig(
-            self._configs, self._listeners, quotas, self._logs.cleaner, self._gate, listeners.connections_max
+            self._configs,
+            self._listeners,
+            quotas,
+            self._logs.cleaner,
+            self._logs.moves,
+            self._gate,
+            listeners.connections_max,
         )
         windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
         change_windows = Windows(
@@ -331,6 +337,7 @@ class Server:
             self._replication.start(image)
             self._metadata.publisher.subscribe(self._replication.roles.on_image)
         await self._keeper.load(image, is_known=is_known)
+        self._keeper.resume_moves()
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
         self._metadata.publisher.subscribe(self._keeper.on_image)

@@ -342,6 +342,15 @@ _LOG: Final = (
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        _LONG,
+        str((1 << 63) - 1),
+        Range(0, (1 << 63) - 1),
+        _MEDIUM,
+        "How many bytes logs that are moved to other data directories copy in a second at most, all together.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _setting(
         "log.cleaner.threads",
         _INT,
         "1",

@@ -66,7 +66,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "authorizer.": _SECURITY,
         "client.quota.callback.": _JAVA,
         "connections.max.reauth.ms": _SECURITY,
-        "cordoned.log.dirs": "there is one data directory",
+        "cordoned.log.dirs": "new partitions go to every data directory that is online",
         "create.topic.policy.class.name": _JAVA,
         "delegation.token.": _SECURITY,
         "follower.replication.throttled.": _REPLICATION,

@@ -4,6 +4,7 @@ orders-0.5f0cd2b7e0fb4c0f9a3c3d8b8a5d6f10-future/       what was copied of order
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -71,9 +72,14 @@ class FutureLogs:
         if not keep_files:
             self._removal.remove_trees_later([future.directory], 0)
 
-    def take_unfinished(self) -> list[TopicPartition]:
-        """The logs of which a copy was begun before the start; what is left of it is removed."""
-        unfinished, self._catalogue.unfinished = self._catalogue.unfinished, {}
+    def take_unfinished(self, is_offline: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+        """The logs of which a copy was begun before the start; what is left of it is removed.
+
+        Not of a log that `is_offline`: the copy may be all there is of it.
+        """
+        unfinished = {path: name for path, name in self._catalogue.unfinished.items() if not is_offline(name)}
+        for path in unfinished:
+            del self._catalogue.unfinished[path]
         self._removal.remove_trees_later(list(unfinished), 0)
         return list(unfinished.values())
 

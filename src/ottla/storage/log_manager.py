@@ -44,6 +44,9 @@ T = TypeVar("T")
 
 OPEN_FILES_FOR_READING_MAX: Final = 1024
 
+PREFERRED_MAX: Final = 10_000
+"""Logs that are not there of which the broker remembers where they are to go: who asks may make names up."""
+
 NO_PLACES: Final[Mapping[TopicPartition, UUID | None]] = {}
 
 
@@ -72,6 +75,7 @@ class LogManager:
         """
         self._clock = clock
         self._locks = LogLocks()
+        self._preferred: dict[TopicPartition, DirectoryLogs] = {}
         self._create_lock = asyncio.Lock()
         """Where a log goes is decided by one at a time."""
         files, indexes = OpenFiles(disk, open_files_max, read_files_max), IndexCache(disk)
@@ -254,6 +258,9 @@ class LogManager:
             counts = {each: each.catalogue.count for each in self.directories if each.failure is None}
             for name in topic_partitions:
                 directory = self.directory_of(name) or self._directory_by_id(places.get(name))
+                preferred = self._preferred.pop(name, None)
+                if directory is None and preferred is not None and preferred.failure is None:
+                    directory = preferred
                 if directory is None:
                     self.require_online()
                     directory = min(counts, key=counts.__getitem__)
@@ -265,6 +272,17 @@ class LogManager:
                 made.update(zip(names, logs, strict=True))
             return [made[name] for name in topic_partitions]
 
+    def prefer(self, topic_partition: TopicPartition, directory: DirectoryLogs) -> None:
+        """Make a log that is not there in this directory, if it comes. The last `PREFERRED_MAX` are remembered."""
+        self._preferred.pop(topic_partition, None)
+        self._preferred[topic_partition] = directory
+        if len(self._preferred) > PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def directory_at(self, path: str) -> DirectoryLogs | None:
+        """The directory that `log.dirs` names so, as an absolute path; None for any other."""
+        return next((directory for directory in self.directories if directory.path == path), None)
+
     def _directory_by_id(self, directory_id: UUID | None) -> DirectoryLogs | None:
         if directory_id is None:
             return None
@@ -273,10 +291,10 @@ class LogManager:
                 return directory
         return None
 
-    def resume_moves(self) -> None:
-        """Begin the moves anew that the last broker did not finish, of logs that are there."""
+    def resume_moves(self, is_offline: Callable[[TopicPartition], bool] = lambda _name: False) -> None:
+        """Begin the moves anew that the last broker did not finish; of what is offline its copy is left alone."""
         for directory in self.directories:
-            for name in directory.futures.take_unfinished():
+            for name in directory.futures.take_unfinished(is_offline):
                 log, source = self.log(name), self.directory_of(name)
                 if log is not None and source is not None and source is not directory and not self.moves.find(name):
                     self.moves.start(log, source, directory)

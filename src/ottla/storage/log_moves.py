@@ -155,7 +155,7 @@ class LogMoves:
                 if move.log.topic_partition in self._locks.held:
                     raise StaleCopyError from error
                 raise
-            if copied:
+            if copied and move.is_wanted:  # who cancels it wakes only who waits already
                 await self._pace.spend(copied, self._bytes_per_second)
             if copy.has_more(copied):
                 is_flushed = False

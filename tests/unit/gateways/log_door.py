@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,9 @@ TIMESTAMP = 1_000
 class LogDoor:
     """A broker's partitions; `moved` collects those whose waiting readers were to be looked at again."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | Sequence[Path]) -> None:
+        self.directories = directory
+        self.directory = directory if isinstance(directory, Path) else directory[0]
         self.tasks = Tasks("test")
         self.opener = BatchOpener(Tasks("open"))
         self.clock = SystemClock()
@@ -51,12 +52,12 @@ class LogDoor:
     async def open(self) -> LogDoor:
         loop = asyncio.get_running_loop()
         self.timer = Timer(self.clock, loop.call_later)
-        self.logs = LogManager(self.directory, disk=OsDisk(), clock=self.clock, timer=self.timer, tasks=self.tasks)
+        self.logs = LogManager(self.directories, disk=OsDisk(), clock=self.clock, timer=self.timer, tasks=self.tasks)
         self.logs.load()
         self.logs.attach(loop)
         self.replicas = ReplicaManager()
         self.record_deletion = RecordDeletion(self.replicas, self.logs.checkpoint_log_starts)
-        self.log_directories = LogDirectoryService(self.logs)
+        self.log_directories = LogDirectoryService(self.logs, self.replicas)
         self.active_producers = ActiveProducers(self.replicas, ALLOW_ALL)
         self.fetch_purgatory = Purgatory(self.timer)
         self.fetches = FetchService(self.replicas, self.fetch_purgatory, 1 << 20)

@@ -13,6 +13,7 @@ from ottla.gateways.kafka import (
     api_21_delete_records,
     api_32_describe_configs,
     api_33_alter_configs,
+    api_34_alter_replica_log_dirs,
     api_35_describe_log_dirs,
     api_37_create_partitions,
     api_43_elect_leaders,
@@ -29,6 +30,11 @@ from ottla.protocol.messages import delete_records as deletion
 from ottla.protocol.messages import describe_producers as producers
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -217,12 +223,22 @@ async def test_what_concerns_the_cluster_is_done_for_who_may(door, rules, api, r
 @pytest.mark.parametrize("version", [2, 5])
 async def test_log_directories_are_described_to_who_may_describe_the_cluster(log_door, rules, version):
     await log_door.partition()
-    log_door.log_directories = LogDirectoryService(log_door.logs, rules)
+    log_door.log_directories = LogDirectoryService(log_door.logs, log_door.replicas, rules)
     request = DescribeLogDirsRequest(topics=None)
     answer = await log_door.ask(api_35_describe_log_dirs.API, request, version)
     assert (answer.error_code, answer.results) == (NOT_THE_CLUSTER if version > 2 else 0, ())
     rules.allow(Operation.DESCRIBE)
     assert (await log_door.ask(api_35_describe_log_dirs.API, request, version)).results[0].topics
+
+
+async def test_replicas_are_moved_by_who_may_alter_the_cluster(log_door, rules):
+    await log_door.partition()
+    log_door.log_directories = LogDirectoryService(log_door.logs, log_door.replicas, rules)
+    topics = (AlterReplicaLogDirTopic("t", (0,)), AlterReplicaLogDirTopic("x", (0,)))
+    request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(log_door.logs.path, topics),))
+    answer = await log_door.ask(api_34_alter_replica_log_dirs.API, request)
+    errors = [each.error_code for topic in answer.results for each in topic.partitions]
+    assert errors == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
 
 
 async def test_records_are_deleted_by_who_may_delete_the_topic(log_door, rules):

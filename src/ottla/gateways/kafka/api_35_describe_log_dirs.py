@@ -46,7 +46,12 @@ def _result(ctx: RequestContext, directory: LogDirectoryDescription) -> Describe
         DescribeLogDirsTopic(
             name=name,
             partitions=tuple(
-                DescribeLogDirsPartition(partition_index=each.topic_partition.partition, partition_size=each.size)
+                DescribeLogDirsPartition(
+                    partition_index=each.topic_partition.partition,
+                    partition_size=each.size,
+                    offset_lag=each.offset_lag,
+                    is_future_key=each.is_future,
+                )
                 for each in logs
             ),
         )

@@ -38,6 +38,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.DELETE_ACLS, 1, 3, "api_31_delete_acls"),
         Row(ApiKey.DESCRIBE_CONFIGS, 1, 4, "api_32_describe_configs"),
         Row(ApiKey.ALTER_CONFIGS, 0, 2, "api_33_alter_configs"),
+        Row(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "api_34_alter_replica_log_dirs"),
         Row(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "api_35_describe_log_dirs"),
         Row(ApiKey.SASL_AUTHENTICATE, 0, 2, "api_36_sasl_authenticate"),
         Row(ApiKey.CREATE_PARTITIONS, 0, 3, "api_37_create_partitions"),
