@@ -22,7 +22,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ottla.metadata.controller.broker_registration import flush_refusal
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
@@ -131,9 +130,12 @@ class BrokerLifecycle:
         await self._register(broker_id, registration)
         await self._loader.load(self._cluster_id)
         while not self._is_in_image():
-            refusal = flush_refusal(self._loader.image, broker_id, flush=registration.flush)
-            if refusal is not None:
-                raise StoreError(refusal)
+            if len(self._loader.image.brokers) > 1:
+                from ottla.metadata.controller.broker_registration import flush_refusal
+
+                refusal = flush_refusal(self._loader.image, broker_id, flush=registration.flush)
+                if refusal is not None:
+                    raise StoreError(refusal)
             self._has_news = False
             try:
                 await self._settle()

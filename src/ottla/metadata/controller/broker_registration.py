@@ -23,12 +23,12 @@ from uuid import UUID
 
 from ottla.metadata.controller.broker_fencing import elect_in, fence_in, lose_in
 from ottla.metadata.controller.decision import Decision, LogLine
+from ottla.metadata.controller.lone_registration import registered
 from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.topic_replication import ReplicationRules
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.metadata.records import (
     BrokerChangedRecord,
-    BrokerRegisteredRecord,
     BrokerRemovedRecord,
     MetadataRecord,
     parse_topic_id,
@@ -109,7 +109,7 @@ def decide_registrations(
         is_fenced, is_stopping = not is_alone, False
         if each.is_same_process and each.known is not None:
             is_fenced, is_stopping = each.known.fenced, each.known.shutting_down
-        records.append(_registered(each, fenced=is_fenced, shutting_down=is_stopping))
+        records.append(registered(each.live, each.said, fenced=is_fenced, shutting_down=is_stopping))
     if is_alone:
         changes.live |= {own_id}
         elect_in(changes, own_id, f"broker {own_id} is back")
@@ -186,20 +186,3 @@ def _lose(image: MetadataImage, changes: PartitionChanges, broker_id: int, loss:
         where = lay_there
     lose_in(changes, broker_id, reason, is_empty=loss.is_empty, where=where)
     return reason
-
-
-def _registered(came: _Came, *, fenced: bool, shutting_down: bool) -> BrokerRegisteredRecord:
-    live, said = came.live, came.said
-    return BrokerRegisteredRecord(
-        live.broker_id,
-        live.broker_epoch,
-        said.host,
-        said.port,
-        said.rack,
-        said.endpoints,
-        said.incarnation,
-        said.directories,
-        said.flush,
-        fenced,
-        shutting_down,
-    )

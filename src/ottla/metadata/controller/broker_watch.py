@@ -36,6 +36,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.runtime.timing_wheel import TimerTask
+from ottla.settings.broker_settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -76,21 +77,19 @@ class BrokerWatch:
         self,
         door: Door,
         live_brokers: Callable[[], Awaitable[list[LiveBroker]]],
-        broker_settings: Mapping[str, str],
-        session_timeout_ms: int,
+        settings: BrokerSettings,
         *,
         clock: Clock,
         timer: Timer,
         tasks: Tasks,
     ) -> None:
-        """`broker_settings` is what the brokers were started with."""
         self._door = door
         self._live_brokers = live_brokers
-        self._broker_settings = broker_settings
+        self._broker_settings = settings.explicit
         self._clock = clock
         self._timer = timer
         self._tasks = tasks
-        self._tracker = HeartbeatTracker(session_timeout_ms)
+        self._tracker = HeartbeatTracker(settings.integer("broker.session.timeout.ms"))
         self._own_id = -1
         self._sessions: dict[int, int] = {}
         self._registered_at: dict[int, int] = {}
@@ -104,13 +103,13 @@ class BrokerWatch:
 
     def decide_take_over(self, image: MetadataImage, live: Sequence[LiveBroker], own_id: int) -> Decision[None]:
         """What a broker that has become the controller decides first of all; `start` follows when it is durable."""
-        self._own_id = own_id
         decision = decide_registrations(image, live, self._broker_settings, own_id=own_id, takes_over=True)
         self._note(live, decision.result)
         return Decision(decision.records, None, decision.lines)
 
-    def start(self) -> None:
-        """Give every broker a whole session time from now."""
+    def start(self, own_id: int) -> None:
+        """This broker decides: give every other one a whole session time from now."""
+        self._own_id = own_id
         image = self._door.image
         self._registered_at = dict.fromkeys(image.brokers, image.end_offset)
         self._tracker.restart(self._watched(image), self._clock.monotonic_ms())
@@ -217,10 +216,9 @@ class BrokerWatch:
 
     async def remove(self, broker_id: int) -> None:
         """Take a broker out of the cluster that does not run. Raises ApiError."""
+        has_session = any(live.broker_id == broker_id for live in await self._live_brokers())
         await self._door.decide(
-            lambda image: decide_removal(
-                image, broker_id, self._broker_settings, has_session=broker_id in self._sessions
-            )
+            lambda image: decide_removal(image, broker_id, self._broker_settings, has_session=has_session)
         )
 
     async def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:

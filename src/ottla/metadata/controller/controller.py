@@ -14,19 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from ottla.metadata.controller.broker_watch import BrokerWatch, HeartbeatAnswer
 from ottla.metadata.controller.config_alteration import ResourceAlteration, decide_config_alteration
 from ottla.metadata.controller.decision import Decide, Decision, LogLine, Outcome, unless_validating
 from ottla.metadata.controller.feature_update import FeatureUpdate, decide_feature_update
+from ottla.metadata.controller.lone_registration import decide_lone_registration
 from ottla.metadata.controller.partition_growth import NewPartitions, decide_partition_growth
 from ottla.metadata.controller.quota_alteration import QuotaAlteration, decide_quota_alteration
 from ottla.metadata.controller.replica_directories import ReplicaPlace, decide_replica_directories
 from ottla.metadata.controller.topic_creation import DEFAULT, CreatedTopic, NewTopic, decide_topic_creation
 from ottla.metadata.controller.topic_deletion import decide_topic_deletion
 from ottla.metadata.controller.topic_limits import TopicLimits
-from ottla.metadata.controller.topic_replication import changes_replication
 from ottla.metadata.image.delta import apply_records
-from ottla.metadata.image.image import ConfigResource, MetadataImage, TopicImage
+from ottla.metadata.image.image import NO_LEADER, ConfigResource, MetadataImage, TopicImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import (
     ControllerRecord,
@@ -53,6 +52,7 @@ from ottla.runtime.timer import Timer
 from ottla.settings.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
+    from ottla.metadata.controller.broker_watch import BrokerWatch, HeartbeatAnswer
     from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
     from ottla.metadata.controller.partition_leadership import PartitionProposal
     from ottla.metadata.controller.partition_upkeep import LogEnds, PartitionUpkeep
@@ -96,12 +96,10 @@ class Controller:
         self._epoch = self._candidate = NO_EPOCH
         self._waiting: deque[_Waiting] = deque()
         self._is_running = False
-        session_timeout_ms = settings.integer("broker.session.timeout.ms")
-        self._brokers = BrokerWatch(
-            self, store.live_brokers, settings.explicit, session_timeout_ms, clock=clock, timer=timer, tasks=tasks
-        )
-        self._brokers.on_liveness = self._look_after_partitions
+        self._broker_id = NO_LEADER
+        self._clock = clock
         self._timer = timer
+        self._brokers: BrokerWatch | None = None
         self._upkeep: PartitionUpkeep | None = None
         self.log_ends: LogEnds | None = None
         """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
@@ -131,28 +129,38 @@ class Controller:
         self._candidate = epoch
         live = await self._store.live_brokers()
         image = self.image
-        decision = self._brokers.decide_take_over(image, live, broker_id)
+        registration = decide_lone_registration(image, live, broker_id)
+        decision = Decision(registration or (), None)
+        if registration is None:
+            decision = self._watch().decide_take_over(image, live, broker_id)
         records = (ControllerRecord(broker_id, epoch), *decision.records)
         await self._append(records, epoch, image.end_offset)
         await self._loader.advance(records, from_offset=image.end_offset)
         if self._candidate != epoch:
             raise FencedError("it resigned before it had taken over")
-        self._epoch = epoch
+        self._epoch, self._broker_id = epoch, broker_id
         _log(decision.lines)
-        self._brokers.start()
+        if self._brokers is not None:
+            self._brokers.start(broker_id)
         self._look_after_partitions()
         await self._loader.compact(epoch)
 
     def resign(self) -> None:
         """Decide no more: another broker was elected, or this one stops. What waits is told NOT_CONTROLLER."""
         self._epoch = self._candidate = NO_EPOCH
-        self._brokers.stop()
+        if self._brokers is not None:
+            self._brokers.stop()
         if self._upkeep is not None:
             self._upkeep.stop()
 
     async def brokers_changed(self) -> None:
         """Sessions came or went: have the metadata show those that live. Raises StoreError: to be tried again."""
-        await self._brokers.brokers_changed()
+        self._require_active()
+        if self._brokers is None:
+            live = await self._store.live_brokers()
+            if decide_lone_registration(self.image, live, self._broker_id) == ():
+                return
+        await self._watch().brokers_changed()
 
     async def heartbeat(
         self,
@@ -163,14 +171,14 @@ class Controller:
         want_fence: bool = False,
         want_shutdown: bool = False,
         offline_directories: frozenset[UUID] = frozenset(),
-    ) -> HeartbeatAnswer:
+    ) -> "HeartbeatAnswer":
         """A broker says that it lives; `metadata_offset` is the end offset of its image.
 
         Raises ApiError STALE_BROKER_EPOCH (it has no session with this epoch, or not yet), INVALID_REGISTRATION (it is
         not taken into the cluster, and is to stop).
         """
         self._require_active()
-        return await self._brokers.heartbeat(
+        return await self._watch().heartbeat(
             broker_id,
             broker_epoch,
             metadata_offset,
@@ -182,7 +190,7 @@ class Controller:
     async def broker_unreachable(self, broker_id: int, broker_epoch: int) -> None:
         """The connection to a broker was closed, and connecting anew was refused: its process is gone."""
         self._require_active()
-        await self._brokers.unreachable(broker_id, broker_epoch)
+        await self._watch().unreachable(broker_id, broker_epoch)
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Take a broker out of the cluster that does not run.
@@ -190,7 +198,7 @@ class Controller:
         Raises ApiError BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it runs).
         """
         self._require_active()
-        await self._brokers.remove(broker_id)
+        await self._watch().remove(broker_id)
 
     async def alter_partition(
         self, broker_id: int, broker_epoch: int, proposals: "Sequence[PartitionProposal]"
@@ -260,7 +268,7 @@ class Controller:
 
         def decide(image: MetadataImage) -> Decision[dict[ConfigResource, Outcome[None]]]:
             decision = decide_config_alteration(image, requests, self._settings.explicit, self._settings.node_id)
-            if validate_only or not changes_replication(decision.records):
+            if validate_only or len(image.brokers) == 1:
                 return unless_validating(decision, validate_only=validate_only)
             from ottla.metadata.controller.elr_recount import decide_recount
 
@@ -390,6 +398,18 @@ class Controller:
         await self._store.append(
             [encode_record(record) for record in records], controller_epoch=epoch, expected_end_offset=end_offset
         )
+
+    def _watch(self) -> "BrokerWatch":
+        if self._brokers is None:
+            from ottla.metadata.controller.broker_watch import BrokerWatch
+
+            self._brokers = BrokerWatch(
+                self, self._store.live_brokers, self._settings, clock=self._clock, timer=self._timer, tasks=self._tasks
+            )
+            self._brokers.on_liveness = self._look_after_partitions
+            if self.is_active:
+                self._brokers.start(self._broker_id)
+        return self._brokers
 
     def _look_after_partitions(self) -> None:
         """Brokers or settings changed, which may ask for leaders or replicas. One broker alone has nothing to do."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.partition_leadership import recount
-from ottla.metadata.controller.topic_replication import ReplicationRules
+from ottla.metadata.controller.topic_replication import ReplicationRules, changes_replication
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
@@ -17,6 +17,8 @@ def decide_recount(
     image: MetadataImage, records: Sequence[MetadataRecord], broker_settings: Mapping[str, str]
 ) -> PartitionChanges:
     """What changes in partitions together with `records`, which change settings."""
+    if not changes_replication(records):
+        return PartitionChanges(image, ReplicationRules(image, broker_settings), frozenset())
     after, _ = apply_records(image, records)
     changes = PartitionChanges(image, ReplicationRules(after, broker_settings), image.active_brokers())
     changes.each(

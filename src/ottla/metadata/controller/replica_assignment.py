@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from ottla.metadata.controller.partition_leadership import new_state
 from ottla.metadata.image.image import BrokerImage
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
@@ -50,11 +49,12 @@ def new_partition(replicas: tuple[int, ...], active: frozenset[int] | None = Non
     `active` are the brokers that may lead, with None all. Raises ApiError INVALID_REPLICA_ASSIGNMENT when none of the
     replicas is among them.
     """
-    if active is None:
+    if active is None or active.issuperset(replicas):
         return PartitionState(replicas[0], 0, replicas, replicas, 0)
     if active.isdisjoint(replicas):
         raise _refused(f"none of the brokers {list(replicas)} is there to lead a new partition")
-    return new_state(replicas, active)
+    in_sync = tuple(replica for replica in replicas if replica in active)
+    return PartitionState(in_sync[0], 0, replicas, in_sync, 0)
 
 
 def _refused(message: str) -> ApiError:
