@@ -32,7 +32,7 @@ from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from tests.unit.network.peers import opened
+from tests.unit.network.peers import opened, until
 
 SECRET = b"what the brokers of a cluster know"
 
@@ -113,6 +113,16 @@ async def authenticate(connection: AsyncioConnection, data: bytes) -> SaslAuthen
 async def test_a_broker_is_believed_and_told_of_what_is_between_brokers(brokers: Brokers) -> None:
     assert (await brokers.ask()).producer_id_start == 5
     assert brokers.asked == ["Broker:1"]
+
+
+async def test_it_is_said_when_a_connection_of_a_broker_ends_and_only_then(brokers: Brokers) -> None:
+    left: list[int] = []
+    brokers.gateway.on_broker_left = left.append
+    async with brokers.stranger() as connection:
+        await handshake(connection)
+    await brokers.ask()
+    await until(lambda: left)
+    assert left == [1]
 
 
 async def test_another_secret_is_refused_with_one_line_and_asks_nothing(

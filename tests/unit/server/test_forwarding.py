@@ -11,6 +11,13 @@ from ottla.model.error_code import ErrorCode
 from ottla.network.address import Address
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -80,6 +87,18 @@ async def test_no_two_brokers_give_out_a_producer_id(brokers: list[WholeBroker],
     first.close()
     assert len(set(ids)) == 4
     assert all(each >= 0 for each in ids)
+
+
+async def test_the_quota_of_a_client_holds_at_whichever_broker_it_asks(other: AsyncioConnection) -> None:
+    everybody = (EntityData("client-id", None),)
+    entry = RequestEntryData(everybody, (OpData("controller_mutation_rate", 1.0),))
+    answer = await other.request(AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse, timeout_ms=TIMEOUT_MS)
+    assert answer.entries[0].error_code == ErrorCode.NONE
+    first = await other.request(new_topics("many", partitions=50), CreateTopicsResponse, timeout_ms=TIMEOUT_MS)
+    assert first.topics[0].error_code == ErrorCode.NONE
+    second = await other.request(new_topics("more"), CreateTopicsResponse, timeout_ms=TIMEOUT_MS)
+    assert second.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert second.throttle_time_ms > 0
 
 
 async def test_a_stranger_cannot_send_an_envelope_or_ask_in_the_name_of_a_broker(brokers: list[WholeBroker]) -> None:
