@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.broker_process import BrokerProcess
@@ -15,7 +15,7 @@ from tests.system.test_cluster import Load, read_all
 
 NewCluster = Callable[..., Cluster]
 
-OFFSETS = "__consumer_offsets"
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 FEW = {
     "offsets_topic_num_partitions": "4",
     "transaction_state_log_num_partitions": "4",
@@ -106,6 +106,54 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, protoc
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     assert sum(each.offset for each in future.result(10).topic_partitions) == 300
     member.close()
+
+
+def test_transactions_are_whole_when_their_coordinator_and_leaders_are_killed(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3, min_insync_replicas="2")
+    cluster.wait_until_in_sync(topic)
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": "copier",
+            "transaction.timeout.ms": 60_000,
+            "log.connection.close": False,
+        }
+    )
+    producer.init_transactions(30)
+    cluster.wait_until_in_sync(TRANSACTIONS)
+    committed: list[int] = []
+    failed: list[str] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    def transact(first: int, count: int, *, kill: BrokerProcess | None = None, commit: bool = True) -> None:
+        producer.begin_transaction()
+        for number in range(first, first + count):
+            producer.produce(topic, str(number).encode(), on_delivery=on_delivery)
+            producer.poll(0)
+        if kill is not None:
+            kill.kill()
+        if commit:
+            producer.commit_transaction(60)
+            assert failed == []
+            committed.extend(range(first, first + count))
+        else:
+            producer.abort_transaction(60)
+            failed.clear()  # what was not sent yet
+
+    transact(0, 30)
+    for round_ in range(3):
+        victim = cluster.brokers[round_ + 1]
+        transact(1000 * round_ + 100, 30, kill=victim)
+        transact(1000 * round_ + 200, 30, commit=False)
+        transact(1000 * round_ + 300, 30)
+        cluster.start()
+        cluster.wait_until_in_sync(topic)
+        cluster.wait_until_in_sync(TRANSACTIONS)
+    found = read_all(cluster, topic, 3, len(committed))
+    assert found == Counter(committed)
 
 
 def test_a_rolling_restart_fails_no_acknowledged_write_and_leaves_everything_in_sync(cluster: Cluster) -> None:

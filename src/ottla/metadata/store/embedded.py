@@ -283,7 +283,7 @@ class EmbeddedStore:
         except BaseException:
             self._release()
             raise
-        remove_all_but(self._sessions_path, living)
+        remove_all_but(self._sessions_path, living, below=self._session.broker_epoch)
         for epoch in living:
             self._peer(epoch)
         self._wake()

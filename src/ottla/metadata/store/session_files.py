@@ -122,9 +122,12 @@ def remove(directory: Path, broker_epoch: int) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
-def remove_all_but(directory: Path, broker_epochs: set[int]) -> None:
-    """Remove what processes that ended before they had registered left behind."""
+def remove_all_but(directory: Path, broker_epochs: set[int], *, below: int) -> None:
+    """Remove what processes that ended before they had registered left behind, of sessions below an epoch.
+
+    Who registers later has a higher epoch, and may be making files that nobody else knows of yet.
+    """
     for path in directory.iterdir() if directory.exists() else ():
         epoch, _, _ = path.name.partition(".")
-        if epoch.isdecimal() and int(epoch) not in broker_epochs:
+        if epoch.isdecimal() and int(epoch) < below and int(epoch) not in broker_epochs:
             path.unlink(missing_ok=True)

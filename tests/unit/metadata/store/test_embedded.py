@@ -1,3 +1,4 @@
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.metadata.store import embedded, session_files
 from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
 from ottla.metadata.store.interface import (
     NO_BROKER,
@@ -186,7 +188,7 @@ async def test_nothing_is_left_of_the_sessions_of_those_that_died(open_store, tm
     store = await open_store()
     session = await store.register_broker(1, b"")
     sessions = tmp_path / DIRECTORY_NAME
-    for leftover in ("999", "999.alive", "999.wake"):
+    for leftover in ("0", "0.alive", "0.wake"):
         (sessions / leftover).touch()
     in_another_process(tmp_path, "await store.register_broker(2, b''); import os; os._exit(0)")
     other = await open_store()
@@ -195,6 +197,23 @@ async def test_nothing_is_left_of_the_sessions_of_those_that_died(open_store, tm
     assert {path.name for path in sessions.iterdir()} == {
         f"{epoch}{name}" for epoch in epochs for name in ("", ".alive", ".wake")
     }
+
+
+async def test_who_registers_beside_another_takes_nothing_of_its_session_away(open_store, tmp_path, monkeypatch):
+    one, other = await open_store(), await open_store()
+    await one.register_broker(1, b"")
+    loop, clean_up = asyncio.get_running_loop(), session_files.remove_all_but
+
+    def after_the_other(*arguments, **keywords):
+        monkeypatch.setattr(embedded, "remove_all_but", clean_up)
+        asyncio.run_coroutine_threadsafe(other.register_broker(2, b""), loop).result(10)
+        clean_up(*arguments, **keywords)
+
+    monkeypatch.setattr(embedded, "remove_all_but", after_the_other)
+    third = await open_store()
+    session = await third.register_broker(3, b"")
+    assert [each.broker_id for each in await third.live_brokers()] == [1, 2, 3]
+    assert (tmp_path / DIRECTORY_NAME / f"{session.broker_epoch + 1}.alive").exists()
 
 
 async def test_those_who_watch_are_told_of_growth(open_store):
