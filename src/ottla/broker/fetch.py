@@ -26,6 +26,7 @@ from ottla.storage.log_segment import LookUp
 if TYPE_CHECKING:
     from ottla.broker.replica_reader import ReplicaReader
     from ottla.replication.replica_selector import RackAwareSelector
+    from ottla.replication.replication_quota import ReplicationQuota
 
 
 class FetchLimits(Struct, frozen=True):
@@ -316,7 +317,7 @@ class FetchService:
     Belongs to the event loop; its methods never block.
     """
 
-    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_replicas", "selector")
+    __slots__ = ("_authorizer", "_max_bytes", "_purgatory", "_replicas", "follower_quota", "selector")
 
     def __init__(
         self,
@@ -330,6 +331,8 @@ class FetchService:
         self._purgatory = purgatory
         self._max_bytes = max_bytes
         self._authorizer = authorizer
+        self.follower_quota: ReplicationQuota | None = None
+        """What followers of throttled partitions may be given; None for a broker without followers."""
         self.selector: RackAwareSelector | None = None
         """Sends consumers to replicas in their rack (`replica.selector.class`); None when all read from leaders."""
 

@@ -4,13 +4,15 @@ A follower's fetch says more than where to read: it has everything below that of
 after its epochs were found to be those of this log; what lies above the place where the logs part does not count.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.fetch import DivergingEpoch, FetchTarget, PartitionRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.replication.isr_manager import followers_key
+from ottla.replication.leader import Leader
+from ottla.replication.replication_quota import ReplicationQuota
 from ottla.replication.truncation import diverging_epoch
 
 if TYPE_CHECKING:
@@ -22,9 +24,11 @@ _NONE: Final = ErrorCode.NONE
 class ReplicaReader:
     """A broker that fetches as a follower, in one incarnation: it has proved to be that broker."""
 
-    __slots__ = ("broker_epoch", "broker_id")
+    __slots__ = ("_quota", "broker_epoch", "broker_id")
 
-    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: int, quota: ReplicationQuota | None = None) -> None:
+        """`quota` is what this broker may give of throttled partitions; None for as much as there is."""
+        self._quota = quota
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
 
@@ -84,12 +88,30 @@ class ReplicaReader:
             max_bytes = min(left, target.max_bytes)
             if offset >= written_end:
                 target.nothing = read
+            elif partition.throttles_followers and self._must_wait(partition):
+                pass  # it is looked at again when the follower asks the next time
             elif max_bytes > 0 or must_progress:
                 read.records = log.read(offset, max_bytes, max_offset=written_end, min_one_batch=must_progress)
                 read.total_bytes = read.records.total_bytes
         except ApiError as error:
             return PartitionRead(error.code)
         return read
+
+    def _must_wait(self, partition: "Partition") -> bool:
+        role = partition.role
+        is_in_sync = isinstance(role, Leader) and role.is_in_sync(self.broker_id)
+        return self._quota is not None and not is_in_sync and self._quota.wait_ms > 0
+
+    def charge(self, targets: Sequence[FetchTarget], reads: Sequence[PartitionRead]) -> None:
+        """The follower is given this."""
+        if self._quota is None:
+            return
+        size = 0
+        for target, read in zip(targets, reads, strict=True):
+            if read.total_bytes and target.partition is not None and target.partition.throttles_followers:
+                size += read.total_bytes
+        if size:
+            self._quota.record(size)
 
     def _out_of_range(self, partition: "Partition") -> PartitionRead:
         return PartitionRead(

@@ -11,7 +11,8 @@ member of both has it (KIP-497). The end offset of a follower is the offset it f
 cluster asks for, on disk or written.
 
 A follower that is not in the ISR and keeps up holds the high watermark back as well, for as long as it may join:
-otherwise the leader alone would commit everything at once, and no follower would ever be at the high watermark.
+otherwise the leader alone would commit everything at once, and no follower would ever be at the high watermark. One
+that has much to fetch yet does not: nobody waits for a broker that was just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,6 +45,8 @@ class FollowerState(Struct):
     fetched_ms: int = _LONG_AGO_MS
     leader_end_offset: int = UNKNOWN_OFFSET
     """Where the leader's log ended at its last fetch."""
+    keeps_up: bool = False
+    """Whether its last fetch began where the log ended at the one before, or ends now."""
 
     def fetched(
         self, offset: int, log_start_offset: int, broker_epoch: int, *, leader_end_offset: int, now_ms: int
@@ -53,10 +56,13 @@ class FollowerState(Struct):
         Who fetches from where the log ended at the fetch before had caught up then: under a steady load nobody is ever
         at the very end.
         """
+        self.keeps_up = True
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset >= 0:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        else:
+            self.keeps_up = False
         self.end_offset, self.log_start_offset, self.broker_epoch = offset, log_start_offset, broker_epoch
         self.leader_end_offset, self.fetched_ms = leader_end_offset, now_ms
 
@@ -192,7 +198,8 @@ class InSyncReplicas:
             (
                 state.end_offset
                 for broker_id, state in self.followers.items()
-                if state.end_offset >= self.epoch_start_offset
+                if state.keeps_up
+                and state.end_offset >= self.epoch_start_offset
                 and self.is_eligible(broker_id)
                 and state.is_caught_up(end_offset, now_ms, self.lag_max_ms)
             ),

@@ -200,6 +200,11 @@ class Leader:
         """The offset up to which everything must be committed before anybody is told where the log ends (KIP-207)."""
         return 0
 
+    def is_in_sync(self, broker_id: int) -> bool:
+        """Whether a replica is in the ISR."""
+        del broker_id
+        return True
+
     def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
         """Nobody else has a replica of this partition, as far as this broker has heard."""
         del broker_id, broker_epoch, offset, log_start_offset

@@ -75,7 +75,9 @@ class Partition:
         "held",
         "high_watermark",
         "index",
+        "is_in_sync",
         "is_leader",
+        "is_throttled",
         "isr_size",
         "last_stable_offset",
         "leader_epoch",
@@ -85,6 +87,7 @@ class Partition:
         "partition_epoch",
         "replica_count",
         "role",
+        "throttles_followers",
         "topic_id",
         "topic_partition",
         "verifications",
@@ -140,6 +143,12 @@ class Partition:
         replicas waits for its role. What is older is passed over."""
         self.leader_id = -1
         """Who leads, where the controller said it; -1 for nobody."""
+        self.is_in_sync = True
+        """Whether this replica is in the ISR, where the controller said it."""
+        self.throttles_followers = False
+        """Whether those who copy from here keep to a rate while they are not in sync (KIP-73)."""
+        self.is_throttled = False
+        """Whether this replica does, when it copies."""
         log.on_range_change = self._on_range_change
         self.is_leader = False
         if is_alone:

@@ -63,6 +63,7 @@ class PartitionRoles:
             self._say(partition, image)
         partition.partition_epoch, partition.leader_id = image.partition_epoch, image.leader
         partition.replica_count, partition.isr_size = len(image.replicas), len(image.isr)
+        partition.is_in_sync = self._broker_id in image.isr
         if image.leader == self._broker_id:
             self._lead(partition, image, is_new_epoch=is_new_epoch)
         elif is_new_epoch or partition.is_leader:

@@ -25,6 +25,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRes
 from ottla.replication.follower import Follower
 from ottla.replication.partition import Partition
 from ottla.replication.replica_fetch_session import PartitionId, ReplicaFetchSession
+from ottla.replication.replication_quota import ReplicationQuota
 from ottla.replication.truncation import EpochEnd, truncation_offset
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.tasks import Tasks
@@ -39,6 +40,10 @@ FIRST_BACKOFF_MS: Final = 20
 
 MOMENTS_MAX: Final = 6
 """So often in a row that is nothing to speak of: a second and more."""
+
+
+THROTTLED_MS_MAX: Final = 200
+"""A partition that keeps to a rate is looked at again so soon: the rate may have been raised, or it is in sync."""
 
 
 class ReplicaFetchLimits(Struct, frozen=True):
@@ -90,18 +95,20 @@ class ReplicaFetcher:
         replica: Callable[[], ReplicaState],
         limits: ReplicaFetchLimits,
         truncation: Truncation,
+        quota: ReplicationQuota,
         *,
         timer: Timer,
         tasks: Tasks,
         throttled: LogThrottle,
     ) -> None:
-        """`replica` is this broker in its present incarnation."""
+        """`replica` is this broker in its present incarnation, `quota` what it may fetch of throttled partitions."""
         self.leader_id = leader_id
         self.number = number
         self._fetch_from = fetch_from
         self._replica = replica
         self._limits = limits
         self._truncation = truncation
+        self._quota = quota
         self._timer = timer
         self._tasks = tasks
         self._throttled = throttled
@@ -168,8 +175,13 @@ class ReplicaFetcher:
             self._delay(followed)  # the disk failed, or is slow
 
     def _fetch_on(self, followed: _Followed) -> None:
-        """Fetch from where the log ends, all of which is safe."""
-        log = followed.partition.log
+        """Fetch from where the log ends, all of which is safe; later, when it is to keep to a rate."""
+        partition = followed.partition
+        if partition.is_throttled and not partition.is_in_sync and (wait_ms := self._quota.wait_ms):
+            self._session.forget(followed.key)
+            self._again_in(followed, min(wait_ms, THROTTLED_MS_MAX))
+            return
+        log = partition.log
         self._session.fetch(
             followed.key,
             FetchPartition(
@@ -272,6 +284,8 @@ class ReplicaFetcher:
         followed.failures = 0
         if log.log_end_offset == end_offset:
             return None
+        if partition.is_throttled and records is not None:
+            self._quota.record(records.nbytes)
         return partition.local_end_reached(log.log_end_offset)
 
     def _cut(self, followed: _Followed, diverging: EpochEnd) -> None:
@@ -337,12 +351,14 @@ class ReplicaFetcher:
         """Fetch a partition again after a while."""
         self._session.forget(followed.key)
         followed.failures += 1
+        self._again_in(followed, self._backoff_ms(followed.failures))
 
+    def _again_in(self, followed: _Followed, delay_ms: int) -> None:
         def again() -> None:
             if self._is_current(followed):
                 self._begin(followed)
 
-        self._timer.schedule(self._backoff_ms(followed.failures), again)
+        self._timer.schedule(delay_ms, again)
 
     def _backoff_ms(self, failures: int) -> int:
         return int(min(FIRST_BACKOFF_MS << min(failures - 1, 16), self._limits.backoff_ms))

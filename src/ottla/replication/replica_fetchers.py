@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from ottla.protocol.messages.fetch import ReplicaState
 from ottla.replication.partition import Partition
 from ottla.replication.replica_fetcher import FetchFrom, ReplicaFetcher, ReplicaFetchLimits, Truncation
+from ottla.replication.replication_quota import ReplicationQuota
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -19,6 +20,7 @@ class ReplicaFetchers:
         fetch_from: FetchFrom,
         replica: Callable[[], ReplicaState],
         truncation: Truncation,
+        quota: ReplicationQuota,
         *,
         count: int = 1,
         limits: ReplicaFetchLimits = ReplicaFetchLimits(),  # noqa: B008 (frozen)
@@ -26,10 +28,13 @@ class ReplicaFetchers:
         tasks: Tasks,
         throttled: LogThrottle,
     ) -> None:
-        """`count` is `num.replica.fetchers`; `replica` says who this broker is, in its present incarnation."""
+        """`count` is `num.replica.fetchers`; `replica` says who this broker is, in its present incarnation; `quota` is
+        what it may fetch of throttled partitions.
+        """
         self._fetch_from = fetch_from
         self._replica = replica
         self._truncation = truncation
+        self._quota = quota
         self._count = count
         self._limits = limits
         self._timer = timer
@@ -55,6 +60,7 @@ class ReplicaFetchers:
                 self._replica,
                 self._limits,
                 self._truncation,
+                self._quota,
                 timer=self._timer,
                 tasks=self._tasks,
                 throttled=self._throttled,

@@ -74,6 +74,10 @@ class ReplicatedLeader(Leader):
         """Where the log ended when this broker began to lead it; what was committed before is below it (KIP-207)."""
         return self.in_sync.epoch_start_offset
 
+    def is_in_sync(self, broker_id: int) -> bool:
+        """Whether a replica is in the ISR."""
+        return broker_id in self.in_sync.committed
+
     def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
         """A replica has everything below `offset`, which is within this log and follows a record that both have.
 

@@ -5,6 +5,7 @@ precedence is Kafka's: this broker's own, then those of all brokers, then those 
 """
 
 import logging
+from typing import TYPE_CHECKING
 
 from ottla.broker.configs import ConfigService
 from ottla.broker.transaction_gate import GateConfig, TransactionGate
@@ -15,6 +16,9 @@ from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.server.listener_set import ListenerSet
 from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 from ottla.storage.log_moves import LogMoves
+
+if TYPE_CHECKING:
+    from ottla.server.replication import Replication
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +47,8 @@ class DynamicBrokerConfig:
         self._moves = moves
         self._gate = gate
         self._connections_max = connections_max
+        self.replication: Replication | None = None
+        """Copies partitions between brokers; None for a broker alone."""
 
     async def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a change of the metadata."""
@@ -57,6 +63,8 @@ class DynamicBrokerConfig:
         self._cleaner.configure(CleanerConfig.from_settings(settings))
         self._moves.configure(max(1, settings.integer("replica.alter.log.dirs.io.max.bytes.per.second")))
         self._gate.config = GateConfig.from_settings(settings)
+        if self.replication is not None:
+            self.replication.configure(settings)
         config = NetworkConfig.from_settings(settings, self._connections_max)
         self._quotas.creation_rate_max = settings.integer("max.connection.creation.rate")
         self._quotas.max_connections = config.max_connections

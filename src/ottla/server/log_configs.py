@@ -4,7 +4,7 @@ Making it takes a tenth of a millisecond, so that a default of the broker that c
 hold the event loop for a second.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from ottla.broker.configs import ConfigService
 from ottla.metadata.image.image import MetadataImage, topic_resource
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from ottla.replication.replication_quota import ThrottledReplicas
 
 CONFIGS_MAX: Final = 256
 """How many different ones are kept: thousands of topics usually set the same few things."""
@@ -22,6 +25,10 @@ class TopicConfig(Struct, frozen=True):
 
     log: LogConfig
     min_insync_replicas: int
+    leader_throttled: "ThrottledReplicas | None" = None
+    """The replicas whose followers keep to a rate; None for none."""
+    follower_throttled: "ThrottledReplicas | None" = None
+    """The replicas that do when they copy."""
 
 
 class LogConfigs:
@@ -50,5 +57,18 @@ class LogConfigs:
                 flush_before_ack=self._flush_before_ack,
                 producer_id_expiration_ms=broker.integer("producer.id.expiration.ms"),
             )
-            made = self._made[key] = TopicConfig(log, int(settings["min.insync.replicas"]))
+            made = self._made[key] = TopicConfig(
+                log,
+                int(settings["min.insync.replicas"]),
+                _throttled(settings["leader.replication.throttled.replicas"]),
+                _throttled(settings["follower.replication.throttled.replicas"]),
+            )
         return made
+
+
+def _throttled(text: str) -> "ThrottledReplicas | None":
+    if not text:
+        return None
+    from ottla.replication.replication_quota import ThrottledReplicas  # late: nearly no topic has any
+
+    return ThrottledReplicas(item.strip() for item in text.split(","))

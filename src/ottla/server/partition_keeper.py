@@ -31,7 +31,7 @@ from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.turns import in_turns
-from ottla.server.log_configs import LogConfigs
+from ottla.server.log_configs import LogConfigs, TopicConfig
 from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.directory_logs import DirectoryLogs
@@ -254,7 +254,13 @@ class PartitionKeeper:
             found = self._replicas.find(topic.name, partition.index)
             if found is not None:
                 found.log.config = config.log
-                found.min_insync_replicas = config.min_insync_replicas
+                self._configure(found, config)
+
+    def _configure(self, partition: Partition, config: TopicConfig) -> None:
+        partition.min_insync_replicas = config.min_insync_replicas
+        leaders, followers = config.leader_throttled, config.follower_throttled
+        partition.throttles_followers = leaders is not None and leaders.has(partition.index, self._node_id)
+        partition.is_throttled = followers is not None and followers.has(partition.index, self._node_id)
 
     async def _serve_or_say(
         self,
@@ -301,7 +307,7 @@ class PartitionKeeper:
         made = list(places)
         logs = await self._logs.create_logs(made, topic.topic_id, config.log, places)
         for name, log in zip(made, logs, strict=True):
-            self._add(topic, name, here[name], log).min_insync_replicas = config.min_insync_replicas
+            self._configure(self._add(topic, name, here[name], log), config)
         self._places.tell(topic.topic_id, made)
         for name, partition in here.items():
             if name in self._replicas.offline:

@@ -14,8 +14,10 @@ from ottla.replication.partition_roles import PartitionRoles
 from ottla.replication.replica_fetcher import ReplicaFetchLimits, Truncation
 from ottla.replication.replica_fetchers import ReplicaFetchers
 from ottla.replication.replica_selector import RackAwareSelector
+from ottla.replication.replication_quota import ReplicationQuota
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.sampled_rate import Windows
 from ottla.server.doors import Doors
 from ottla.settings.broker_replication_table import RACK_AWARE_SELECTOR
 from ottla.settings.broker_settings import BrokerSettings
@@ -52,6 +54,13 @@ class Replication:
     ) -> None:
         """`alter_partition` asks the controller in the name of this broker, whose present epoch `broker_epoch` is."""
         self._channels = channels
+        windows = Windows(
+            settings.integer("replication.quota.window.num"),
+            settings.integer("replication.quota.window.size.seconds") * 1_000,
+        )
+        self._own_quota = ReplicationQuota(doors.clock, windows)
+        self.follower_quota = ReplicationQuota(doors.clock, windows)
+        """What followers that are not in sync may be given of throttled partitions."""
         self._isr_manager = IsrManager(
             settings.node_id,
             GatheredProposals(alter_partition, doors.loop.call_soon, doors.tasks),
@@ -65,6 +74,7 @@ class Replication:
             self._fetch_from,
             lambda: ReplicaState(settings.node_id, broker_epoch()),
             Truncation(logs.truncate_log, logs.restart_log),
+            self._own_quota,
             count=settings.integer("num.replica.fetchers"),
             limits=ReplicaFetchLimits(
                 max_wait_ms=settings.integer("replica.fetch.wait.max.ms"),
@@ -85,6 +95,11 @@ class Replication:
         """This is the cluster: look for replicas that lag from now on."""
         self.roles.on_image(image)
         self._isr_manager.start()
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Have the rates that are set hold; they may change at any time."""
+        self._own_quota.rate = settings.integer("follower.replication.throttled.rate")
+        self.follower_quota.rate = settings.integer("leader.replication.throttled.rate")
 
     async def close(self) -> None:
         """Follow nobody and ask for nothing any more; the logs may be closed next."""

@@ -199,6 +199,7 @@ class Server:
                 lambda: self._lifecycle.session.broker_epoch,
             )
             self._keeper.roles = self._replication.roles
+            fetches.follower_quota = self._replication.follower_quota
             fetches.selector = replication.selector_of(settings, lambda: self._metadata.image)
         config = BrokerConfig.from_settings(settings)
         produce = ProduceService(self._replicas, deadlines, authorizer)
@@ -271,6 +272,7 @@ class Server:
             self._gate,
             listeners.connections_max,
         )
+        self._dynamic_config.replication = self._replication
         windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
         change_windows = Windows(
             settings.integer("controller.quota.window.num"),

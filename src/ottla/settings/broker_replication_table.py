@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from ottla.settings.definition import Importance, SettingDefinition
+from ottla.settings.definition import Importance, SettingDefinition, UpdateMode
 from ottla.settings.validators import OneOf, Range, Validator
-from ottla.settings.value import INT_MAX, SettingType
+from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 _INT, _LONG, _STRING = SettingType.INT, SettingType.LONG, SettingType.STRING
 
@@ -19,6 +19,7 @@ def _setting(
     validator: Validator,
     documentation: str,
     importance: Importance = Importance.MEDIUM,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
 ) -> SettingDefinition:
     return SettingDefinition(
         name=name,
@@ -27,10 +28,41 @@ def _setting(
         documentation=documentation,
         validator=validator,
         importance=importance,
+        update_mode=update_mode,
+    )
+
+
+def _throttle(role: str, what: str) -> SettingDefinition:
+    return _setting(
+        f"{role}.replication.throttled.rate",
+        _LONG,
+        str(LONG_MAX),
+        Range(0),
+        f"How many bytes a second {what} of the replicas that {role}.replication.throttled.replicas of their topic "
+        "names, while they are not in sync. Set it on the brokers while partitions move, and take it away afterwards.",
+        update_mode=UpdateMode.PER_BROKER,
     )
 
 
 REPLICATION_SETTINGS: Final = (
+    _throttle("follower", "this broker fetches"),
+    _throttle("leader", "this broker gives to followers"),
+    _setting(
+        "replication.quota.window.num",
+        _INT,
+        "11",
+        Range(1),
+        "Over how many windows of time the throttled rates are measured.",
+        Importance.LOW,
+    ),
+    _setting(
+        "replication.quota.window.size.seconds",
+        _INT,
+        "1",
+        Range(1),
+        "How long one of those windows is.",
+        Importance.LOW,
+    ),
     _setting(
         "num.replica.fetchers",
         _INT,

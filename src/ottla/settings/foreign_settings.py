@@ -13,7 +13,7 @@ _THREADS: Final = "Ottla has one event loop and a log I/O thread for each data d
 _QUORUM: Final = "the metadata is kept by the store of --metadata, there is no KRaft quorum"
 _NOT_SERVED: Final = "it tunes an API that is not served yet"
 _METRICS: Final = "there are no Java metrics reporters"
-_REPLICATION: Final = "the broker does not replicate yet"
+_REPLICATION: Final = "what brokers ask of each other has times and limits of its own"
 
 IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -45,9 +45,7 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "process.roles": "every broker may be the controller",
         "producer.purgatory.": "waiting requests are found without a purge",
         "queued.max.requests": "queued.max.request.bytes bounds what waits",
-        "replica.alter.log.dirs.": "a log is copied to another directory as fast as both disks take it",
         "replica.socket.receive.buffer.bytes": "the system's own size is taken, which grows with the traffic",
-        "replication.quota.": _REPLICATION,
         "request.timeout.ms": _REPLICATION,
         "share.": _NOT_SERVED,
         "socket.connection.setup.timeout.": _REPLICATION,
@@ -69,8 +67,6 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "cordoned.log.dirs": "new partitions go to every data directory that is online",
         "create.topic.policy.class.name": _JAVA,
         "delegation.token.": _SECURITY,
-        "follower.replication.throttled.": _REPLICATION,
-        "leader.replication.throttled.": _REPLICATION,
         "log.local.": _TIERED,
         "offsets.topic.compression.codec": "committed offsets are kept as they are written",
         "principal.": _SECURITY,

@@ -19,7 +19,7 @@ from ottla.settings.definition import (
     UpdateMode,
     setting_table,
 )
-from ottla.settings.validators import OneOf, Range
+from ottla.settings.validators import OneOf, Range, ReplicaList
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 
@@ -39,7 +39,7 @@ def _setting(
     kind: SettingType,
     default: str,
     documentation: str,
-    validator: Range | OneOf | None = None,
+    validator: Range | OneOf | ReplicaList | None = None,
     importance: Importance = Importance.MEDIUM,
     no_effect: str | None = None,
 ) -> SettingDefinition:
@@ -185,6 +185,20 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "How long a record of a compacted topic is safe from compaction.",
             Range(0),
         ),
+        *(
+            _setting(
+                f"{role}.replication.throttled.replicas",
+                SettingType.LIST,
+                "",
+                f"Replicas, as partition:broker or * for all, that keep to {role}.replication.throttled.rate while "
+                f"they are not in sync: {what}.",
+                ReplicaList(),
+            )
+            for role, what in (
+                ("follower", "those that copy, on the brokers they are on"),
+                ("leader", "those that are copied from, on the brokers that lead them"),
+            )
+        ),
         _setting(
             "min.insync.replicas",
             SettingType.INT,
@@ -270,6 +284,8 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "message.timestamp.type": (BrokerSynonym("log.message.timestamp.type"),),
         "min.cleanable.dirty.ratio": (BrokerSynonym("log.cleaner.min.cleanable.ratio"),),
         "min.compaction.lag.ms": (BrokerSynonym("log.cleaner.min.compaction.lag.ms"),),
+        "follower.replication.throttled.replicas": (),
+        "leader.replication.throttled.replicas": (),
         "min.insync.replicas": (BrokerSynonym("min.insync.replicas"),),
         "preallocate": (BrokerSynonym("log.preallocate"),),
         "retention.bytes": (BrokerSynonym("log.retention.bytes"),),
@@ -295,12 +311,9 @@ class UnsupportedSetting(NamedTuple):
 
 
 _TIERED: Final = "there is no tiered storage"
-_THROTTLE: Final = "replication is not throttled"
 
 UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingProxyType(
     {
-        "follower.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
-        "leader.replication.throttled.replicas": UnsupportedSetting("", _THROTTLE),
         "local.retention.bytes": UnsupportedSetting("-2", _TIERED),
         "local.retention.ms": UnsupportedSetting("-2", _TIERED),
         "remote.log.copy.disable": UnsupportedSetting("false", _TIERED),

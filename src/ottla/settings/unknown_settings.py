@@ -35,6 +35,8 @@ def unknown_topic_setting(name: str) -> str:
 def unknown_broker_setting(name: str) -> str:
     """Why `name` cannot be set on a broker, and what to do instead."""
     synonyms = BROKER_SYNONYMS.get(name)
+    if synonyms == ():
+        return f"{name} is a setting of topics, brokers have none of their own: take it out"
     if synonyms is not None:
         return f"{name} is a setting of topics: on a broker, set {synonyms[0].name}"
     reason = refused_reason(name)

@@ -49,6 +49,24 @@ class Range(Struct, frozen=True):
         return None
 
 
+class ReplicaList(Struct, frozen=True):
+    """Replicas as Kafka names them in settings: "partition:broker", or "*" for all."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " of partition:broker, or *"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, tuple)
+        for item in value:
+            index, colon, broker_id = item.partition(":")
+            if item != "*" and not (colon and index.isdecimal() and broker_id.isdecimal() and len(item) <= 21):
+                return "must list replicas as partition:broker, or be *"
+        return None
+
+
 class OneOf(Struct, frozen=True):
     """One of a few words, or, for a list, any of them without repetition."""
 

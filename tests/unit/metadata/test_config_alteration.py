@@ -307,7 +307,7 @@ def test_two_changes_of_one_request_are_checked_together():
     assert len(decision.records) == 1
 
 
-@pytest.mark.parametrize("name", ["leader.replication.throttled.rate", "follower.replication.throttled.rate"])
+@pytest.mark.parametrize("name", ["alter.log.dirs.replication.quota.window.num", "remote.log.manager.thread.pool.size"])
 def test_a_setting_of_kafkas_that_cannot_be_set_here_can_be_taken_back(name):
     """Kafka's tools clear the throttles of a reassignment, whether or not there were any."""
     assert decide(BROKER, (name, DELETE, None)).result == {BROKER: None}

@@ -38,10 +38,12 @@ from ottla.replication.partition_roles import PartitionRoles
 from ottla.replication.replica_fetcher import FetchFrom, ReplicaFetchLimits, Truncation
 from ottla.replication.replica_fetchers import ReplicaFetchers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.replication_quota import ReplicationQuota
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.sampled_rate import Windows
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.storage.log_config import LogConfig
@@ -49,7 +51,7 @@ from ottla.storage.log_manager import LogManager
 
 TOPIC_ID = UUID(int=7)
 NAME = TopicPartition("t", 0)
-LIMITS = ReplicaFetchLimits(max_wait_ms=30, backoff_ms=30)
+LIMITS = ReplicaFetchLimits(max_wait_ms=30, backoff_ms=30, partition_max_bytes=3_000)
 SEGMENTS = LogConfig(segment_bytes=4_000, index_interval_bytes=200)
 
 
@@ -85,10 +87,13 @@ class Broker:
             fetch_purgatory=self.purgatory,
             lag_max_ms=cluster.lag_max_ms,
         )
+        self.own_quota = ReplicationQuota(clock, Windows())
+        self.follower_quota = ReplicationQuota(clock, Windows())
         self.fetchers = ReplicaFetchers(
             cluster.fetch_from(self),
             lambda: ReplicaState(replica_id=broker_id, replica_epoch=self.broker_epoch),
             Truncation(self.logs.truncate_log, self.logs.restart_log),
+            self.own_quota,
             limits=LIMITS,
             timer=self.timer,
             tasks=self.tasks,
@@ -264,7 +269,7 @@ class Cluster:
             for index in forgotten.partitions:
                 del session[index]
         done: asyncio.Future[list[PartitionRead]] = asyncio.get_running_loop().create_future()
-        replica = ReplicaReader(state.replica_id, state.replica_epoch)
+        replica = ReplicaReader(state.replica_id, state.replica_epoch, leader.follower_quota)
         limits = leader.fetches.limits(
             request.max_bytes,
             request.min_bytes,
@@ -276,6 +281,7 @@ class Cluster:
         targets = list(session.values())
         leader.fetches.fetch(targets, limits, done.set_result)
         reads = await done
+        replica.charge(targets, reads)
         data = tuple(_data(index, read) for index, read in zip(session, reads, strict=True))
         if {leader_id, follower.broker_id} & self.unreachable:
             raise ConnectionLostError("cut off")

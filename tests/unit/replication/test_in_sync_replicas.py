@@ -96,6 +96,17 @@ def test_who_keeps_up_and_may_join_holds_the_high_watermark_back_until_it_lags_o
     assert known.with_joining(2, 10) is None
 
 
+def test_who_has_much_to_fetch_yet_holds_nothing_back_however_lately_it_had_everything() -> None:
+    known = replicas((1,))
+    fetch(known, 2, 10, 10)
+    fetch(known, 2, 11, 50)
+    assert known.high_watermark(10, 50, 1, 0) == 11
+    fetch(known, 2, 30, 60)
+    assert known.high_watermark(11, 60, 1, 0) == 60
+    fetch(known, 2, 60, 70)
+    assert known.high_watermark(60, 70, 1, 0) == 60
+
+
 def test_a_follower_joins_with_everything_committed_and_what_the_epoch_began_with() -> None:
     known = replicas((1,), start=10)
     assert known.with_joining(2, 5) is None

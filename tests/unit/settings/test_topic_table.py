@@ -24,8 +24,8 @@ def test_the_broker_and_the_topic_agree_on_defaults():
     for name, synonyms in BROKER_SYNONYMS.items():
         defaults = [BROKER_SETTINGS[each.name].default for each in synonyms]
         factors = [each.factor for each in synonyms]
-        if len(synonyms) == 1:
-            assert defaults == [TOPIC_SETTINGS[name].default]
+        if len(synonyms) < 2:
+            assert defaults == [TOPIC_SETTINGS[name].default] * len(synonyms)
         else:
             given = [int(value) * factor for value, factor in zip(defaults, factors, strict=True) if value]
             assert given == [int(TOPIC_SETTINGS[name].default or 0)]

@@ -22,7 +22,9 @@ def test_a_broker_setting_on_a_topic_is_led_to_the_topics_own():
 
 def test_a_topic_setting_on_a_broker_is_led_to_the_brokers():
     for topic_setting, synonyms in BROKER_SYNONYMS.items():
-        if topic_setting not in BROKER_SETTINGS:
+        if not synonyms:
+            assert unknown_broker_setting(topic_setting).endswith("brokers have none of their own: take it out")
+        elif topic_setting not in BROKER_SETTINGS:
             assert unknown_broker_setting(topic_setting).endswith(f"on a broker, set {synonyms[0].name}")
 
 

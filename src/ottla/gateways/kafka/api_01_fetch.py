@@ -60,15 +60,10 @@ whenever that has news. Clients send one at a time."""
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     """Read from partitions, now or when there is enough; what lies on a disk only is looked up by a task."""
-    replica: ReplicaReader | None = None
-    if max(request.replica_id, request.replica_state.replica_id) >= 0:
-        replica = _replica(ctx, request)
-        if replica is None:
-            ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
-            return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
+        replica = _replica(ctx, request)
         session, partitions = _partitions(ctx, request)
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
@@ -101,6 +96,8 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         if waiting is not None:
             waiting_fetches.discard(waiting)
         try:
+            if replica is not None:
+                replica.charge(targets, reads)
             make = _response if gateway.quotas is None or replica is not None else _charged_response
             ctx.respond_parts(make(ctx, session, partitions, reads, incremental=incremental))
         except Exception as error:
@@ -116,16 +113,20 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
 
 
 def _replica(ctx: RequestContext, request: FetchRequest) -> "ReplicaReader | None":
-    """The follower that fetches, when it has proved to be the broker that it says it is: a client's word is not enough.
+    """The follower that fetches; None for a consumer.
 
-    The broker epoch comes with version 15; a replica without one is not of this cluster.
+    Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless it has proved to be the broker that it says it is: a client's
+    word is not enough. The broker epoch comes with version 15; a replica without one is not of this cluster.
     """
     state = request.replica_state
-    if state.replica_id < 0 or ctx.principal != broker_principal(state.replica_id):
+    if max(request.replica_id, state.replica_id) < 0:
         return None
+    if ctx.principal != broker_principal(state.replica_id):
+        ctx.note_refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "it fetches as a replica")
     from ottla.broker.replica_reader import ReplicaReader  # late: one broker alone has no need of it
 
-    return ReplicaReader(state.replica_id, state.replica_epoch)
+    return ReplicaReader(state.replica_id, state.replica_epoch, ctx.broker.fetches.follower_quota)
 
 
 async def _read_after(ctx: RequestContext, look_ups: Sequence[LookUp], count: int, read: Callable[[], None]) -> None:
