@@ -76,10 +76,13 @@ class BrokerLifecycle:
         self._tasks = tasks
         self._cluster_id = ""
         self._unreachable_controller: int | None = None
+        self._trouble = ""
+        """What was said of the store last, while it cannot be used."""
         self._session: Session | None = None
         self._registration: BrokerRegistration | None = None
         self._controller_epoch: int | None = None
         self._has_session = False
+        self._has_told_end = False
         self._has_news = False
         self._has_election_news = False
         self._is_settling = True
@@ -168,6 +171,7 @@ class BrokerLifecycle:
             broker_id, registration.encode(), takes_over=registration.directory_token
         )
         self._has_session = True
+        self._has_told_end = False
         # While its process lives, what a broker wrote is not lost with its session.
         epoch = self._session.broker_epoch
         clean_since = registration.clean_since if registration.clean_since != UNCLEAN else epoch
@@ -231,11 +235,14 @@ class BrokerLifecycle:
                 self._has_news = False
                 try:
                     await self._settle()
+                    self._trouble = ""
                 except (FencedError, StaleOffsetError, SessionExpiredError) as error:
                     logger.info("another broker was faster: %s", error)
                     self._on_refused(error)
                 except StoreError as error:
-                    logger.warning("the metadata store cannot be used; trying again: %s", error)
+                    if str(error) != self._trouble:
+                        self._trouble = str(error)
+                        logger.warning("the metadata store cannot be used; trying again: %s", error)
                     await self._timer.sleep(RETRY_MS)
                     self._has_news = True
                 except InvalidInputError:
@@ -273,9 +280,11 @@ class BrokerLifecycle:
 
     async def _register_again(self) -> None:
         assert self._registration is not None
-        logger.warning("the session of broker %d has ended; registering anew", self.session.broker_id)
-        for callback in _each(self.on_session_lost):
-            callback()
+        if not self._has_told_end:
+            self._has_told_end = True
+            logger.warning("the session of broker %d has ended; registering anew", self.session.broker_id)
+            for callback in _each(self.on_session_lost):
+                callback()
         await self._register(self.session.broker_id, self._registration)
 
 

@@ -96,7 +96,7 @@ class ZooKeeperStore:
             try:
                 await self._client.connect(self._session_timeout_ms / 1000)
             except NotConnectedError as error:
-                raise StoreError(f"{self._hosts}: {error}; start ZooKeeper, or correct where it is") from error
+                raise StoreError(f"{self._hosts}: {error}: start ZooKeeper, or correct where it is") from error
         return await self._guarded(self._open(new_cluster_id))
 
     async def cluster_secret(self, new_secret: bytes) -> bytes:
@@ -212,11 +212,18 @@ class ZooKeeperStore:
         """Make an attempt until it has an outcome: not while there is no connection, nor when others were faster.
 
         An attempt sees by itself whether the one before it, whose answer was lost, was made. Raises NotConnectedError
-        when there is no connection for as long as a session lasts.
+        when there is no outcome after the time that a session lasts.
         """
-        client = self._zookeeper
+        timeout_s = self._session_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._attempts(attempt)
+        except TimeoutError:
+            raise NotConnectedError(f"no ZooKeeper server could be asked in {timeout_s:g} s") from None
+
+    async def _attempts(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(ATTEMPTS_MAX):
-            await client.wait_until_connected(self._session_timeout_ms / 1000)
+            await self._zookeeper.wait_until_connected()
             try:
                 return await attempt()
             except NotConnectedError:

@@ -112,15 +112,15 @@ class ZooKeeperClient:
     async def connect(self, timeout_s: float) -> None:
         """Begin the session. Raises NotConnectedError when no server takes it in time."""
         await self._tasks.in_thread(self._client.start_async)
-        await self.wait_until_connected(timeout_s)
-
-    async def wait_until_connected(self, timeout_s: float) -> None:
-        """Wait for a connection. Raises NotConnectedError."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._connected.wait()
         except TimeoutError:
             raise NotConnectedError(f"no ZooKeeper server was reached in {timeout_s:g} s") from None
+
+    async def wait_until_connected(self) -> None:
+        """Wait for a connection, for as long as it takes."""
+        await self._connected.wait()
 
     async def close(self) -> None:
         """End the session, when there is a connection to say so."""

@@ -47,6 +47,8 @@ class Party:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break  # killed in the middle of it
             said = json.loads(line)
             if "event" in said:
                 self.events.put(said["event"])
@@ -64,7 +66,8 @@ class Party:
         """The answer to the oldest call that was not answered."""
         said = self._answers.get(timeout=ANSWER_S)
         if "error" in said:
-            raise getattr(interface, said["error"], AssertionError)(said.get("message", said["error"]))
+            assert said["error"] != "died", "the party has died"
+            raise getattr(interface, said["error"], StoreError)(said["message"])
         return said["result"]
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
