@@ -35,8 +35,10 @@ from ottla.metadata.store.interface import (
     UnknownOutcomeError,
 )
 from ottla.metadata.store.zookeeper_client import NotConnectedError, Operation, Refusal, ZooKeeperClient
+from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import Rng, SystemRng
 from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,9 @@ READS_AT_ONCE: Final = 256
 
 DELETES_AT_ONCE: Final = 500
 """Nodes deleted by one transaction: their names together are far below what a request may have."""
+
+LOOK_AGAIN_MS: Final = 250
+"""How long to wait before what could not be looked at is looked at again."""
 
 ATTEMPTS_MAX: Final = 100
 """A transaction that is refused so often because others were faster is not going to be made."""
@@ -517,15 +522,19 @@ class ZooKeeperStore:
             self._tasks.spawn(self._look(), "watching the metadata store")
 
     async def _look(self) -> None:
+        timer = Timer(SystemClock(), asyncio.get_running_loop().call_later)
         try:
             while self._news and self._seen is not None:
                 look = self._news.pop()
                 try:
                     await self._guarded(self._repeated(look))
                 except StoreError as error:
-                    # All is looked at again when there is a connection.
-                    logger.warning("the metadata store cannot be watched: %s", error)
+                    # A watch that was not set again would never tell of anything.
+                    self._news.add(look)
+                    logger.debug("the metadata store cannot be watched, trying again: %s", error)
+                    await timer.sleep(LOOK_AGAIN_MS)
         finally:
+            timer.close()
             self._is_looking = False
 
     async def _look_for_the_first_time(self) -> _Seen:

@@ -24,6 +24,10 @@ class AnswerEater:
         """From the next transaction on no answer arrives."""
         self._waits.set()
 
+    def eat_all(self) -> None:
+        """From now on no answer arrives."""
+        self._eats.set()
+
     def wait_until_eating(self) -> None:
         """Wait until a transaction has passed whose answer will not."""
         assert self._eats.wait(30), "no transaction has passed"

@@ -111,6 +111,21 @@ def test_an_election_and_a_registration_whose_answers_were_lost_are_made_once(ea
     assert eaten.call("append", 1, 0, ["a"]) == 1
 
 
+def test_what_happened_while_nobody_answered_is_told_in_the_end(eaten, eater, new_party):
+    """Its session lasts, its connection seems to; only answers do not come, to those who set watches as well."""
+    other = new_party()
+    other.register(2)
+    eaten.register(1)
+    epoch = other.elect()
+    eaten.wait_for("controller")
+    eater.eat_all()
+    end = other.call("append", epoch, 0, ["a"])
+    eater.cut()
+    eaten.wait_for("log", end)
+    end = other.call("append", epoch, end, ["b"])
+    eaten.wait_for("log", end)
+
+
 def test_nothing_is_lost_when_servers_go_and_come_back(tmp_path):
     """Sessions outlive it, what was appended is there, and watches are told of what happened since."""
     with ZooKeeperServers(tmp_path / "servers", 3) as servers:
