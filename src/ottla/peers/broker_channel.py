@@ -80,8 +80,12 @@ class BrokerChannel:
             ) from self._last_error
 
     def close(self) -> None:
-        """End the connection; unanswered requests fail with ConnectionLostError. No other is made."""
+        """End the connection; unanswered requests fail with ConnectionLostError, and so does whoever waits for it. No
+        other is made.
+        """
         self._is_closed = True
+        if self._attempt is not None:
+            _fail(self._attempt, self._closed_error())
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -101,8 +105,7 @@ class BrokerChannel:
             self._failures += 1
             self._last_error = error
             self._end(attempt)
-            attempt.set_exception(error)
-            attempt.exception()  # whoever wanted it may be gone; that is no reason to complain
+            _fail(attempt, error)
         except BaseException:
             self._end(attempt)
             attempt.cancel()
@@ -128,4 +131,13 @@ class BrokerChannel:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise ConnectionLostError(f"the connection to {self._name} is closed: it left, or was started anew")
+            raise self._closed_error()
+
+    def _closed_error(self) -> ConnectionLostError:
+        return ConnectionLostError(f"the connection to {self._name} was closed: the cluster has changed")
+
+
+def _fail(attempt: asyncio.Future[PeerConnection], error: ClientError) -> None:
+    if not attempt.done():
+        attempt.set_exception(error)
+        attempt.exception()  # whoever wanted it may be gone; that is no reason to complain

@@ -9,7 +9,7 @@ long at the other side have lanes of their own.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NewType, TypeVar
 
@@ -19,7 +19,7 @@ from ottla.client.address import Address
 from ottla.client.errors import BrokerUnreachableError, ClientError
 from ottla.client.options import ClientOptions
 from ottla.client.retry import Deadline
-from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.peers.authentication import BrokerAuthentication
 from ottla.peers.broker_channel import BrokerChannel
 from ottla.peers.endpoint import address_between_brokers
@@ -42,8 +42,9 @@ HEARTBEAT: Final = Lane("heartbeat")
 """What must not wait behind anything."""
 FORWARD: Final = Lane("forward")
 """What clients asked of the controller; it may take as long as they are willing to wait."""
-MARKERS: Final = Lane("markers")
-"""What waits until it is committed."""
+CONTROLLER: Final = Lane("controller")
+"""What this broker asks of the controller in its own name."""
+_OF_THE_CONTROLLER: Final = (HEARTBEAT, FORWARD, CONTROLLER)
 
 
 def fetch_lane(number: int) -> Lane:
@@ -91,6 +92,8 @@ class BrokerChannels:
         self._timer = timer
         self._tasks = tasks
         self._peers: dict[int, _Peer] = {}
+        self._brokers: Mapping[int, BrokerImage] | None = None
+        self._controller_id = -1
         self._channels: dict[tuple[int, Lane], BrokerChannel] = {}
         self._checked: set[int] = set()
         self._unreachable: set[int] = set()
@@ -100,7 +103,19 @@ class BrokerChannels:
         listens there any more. None on a broker for which that is no news."""
 
     def on_image(self, image: MetadataImage, _delta: object = None) -> None:
-        """The image has changed: close what leads to brokers that are gone, moved or were started anew."""
+        """The image has changed: close what leads to brokers that are gone, moved or were started anew.
+
+        What was asked of a controller is not waited for when another one has taken over: the first may hang.
+        """
+        if image.controller_id != self._controller_id:
+            for lane in _OF_THE_CONTROLLER:
+                channel = self._channels.pop((self._controller_id, lane), None)
+                if channel is not None:
+                    channel.close()
+            self._controller_id = image.controller_id
+        if image.brokers is self._brokers:
+            return
+        self._brokers = image.brokers
         peers = {
             broker_id: _Peer(
                 broker_id, broker.broker_epoch, address_between_brokers(image.brokers[broker_id], self._listener_name)
@@ -108,8 +123,6 @@ class BrokerChannels:
             for broker_id, broker in image.brokers.items()
             if broker_id != self.broker_id
         }
-        if peers == self._peers:
-            return
         for key in [key for key in self._channels if peers.get(key[0]) != self._peers.get(key[0])]:
             self._channels.pop(key).close()
         self._peers = peers

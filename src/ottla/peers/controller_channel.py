@@ -27,7 +27,7 @@ from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal, broker_principal
-from ottla.peers.broker_channels import FORWARD, GENERAL, HEARTBEAT, BrokerChannels, Lane
+from ottla.peers.broker_channels import CONTROLLER, FORWARD, HEARTBEAT, BrokerChannels, Lane
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -102,7 +102,7 @@ class ControllerChannel:
         """A point in time from now."""
         return Deadline(self._clock, timeout_ms)
 
-    async def request(self, message: ApiMessage, response: type[R], *, timeout_ms: int, lane: Lane = GENERAL) -> R:
+    async def request(self, message: ApiMessage, response: type[R], *, timeout_ms: int, lane: Lane = CONTROLLER) -> R:
         """Ask the broker that is the controller now, once. Raises ApiError NOT_CONTROLLER when none is elsewhere, and
         ClientError.
         """

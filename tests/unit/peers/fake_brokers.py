@@ -29,6 +29,7 @@ class FakeConnection:
         self.closed = False
         self.on_closed: Callable[[], None] | None = None
         self.agreed = 0
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._server = ScramServer(MECHANISM, broker.credential.of, "nonce-of-the-fake-broker")
 
     async def agree_on_versions(self, timeout_ms: int) -> None:
@@ -44,6 +45,9 @@ class FakeConnection:
         if isinstance(message, SaslAuthenticateRequest):
             return self._authenticate(message)
         self.broker.requests.append((self._server.user, message))
+        if self.broker.answer is None:
+            await self._ended
+            raise ConnectionLostError("it ended")
         return self.broker.answer(message)
 
     def _authenticate(self, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
@@ -60,6 +64,8 @@ class FakeConnection:
         """Ended by us or, for the tests, by the other side."""
         if not self.closed:
             self.closed = True
+            if not self._ended.done():
+                self._ended.set_result(None)
             if self.on_closed is not None:
                 self.on_closed()
 
@@ -72,7 +78,8 @@ class FakeBroker:
         self.credential = ClusterCredential(identity, b"salt-of-a-broker")
         self.requests: list[tuple[str | None, ApiMessage]] = []
         self.connections: list[FakeConnection] = []
-        self.answer: Answer = lambda message: message
+        self.answer: Answer | None = lambda message: message
+        """None: it is silent."""
         self.is_up = True
         self.forged = b""
 

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.client.address import Address
 from ottla.client.errors import BrokerUnreachableError, ConnectionLostError
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.peers.authentication import BrokerAuthentication
-from ottla.peers.broker_channels import FORWARD, GENERAL, BrokerChannels
+from ottla.peers.broker_channels import CONTROLLER, FORWARD, GENERAL, HEARTBEAT, BrokerChannels
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.errors import BrokerNotKnownError, NotProvenError
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -175,9 +176,30 @@ async def test_who_waits_for_a_connection_to_a_broker_that_leaves_is_told(world:
     asking = asyncio.ensure_future(world.ask())
     await world.settle()
     world.channels.on_image(image(broker_1=5))
-    world.timer.advance(1_000)
-    with pytest.raises(ConnectionLostError, match="it left"):
+    with pytest.raises(ConnectionLostError, match="the cluster has changed"):
         await asking
+    world.timer.advance(1_000)
+    await world.settle()
+    assert world.network.attempts == 1
+
+
+async def test_nobody_waits_for_a_controller_when_another_has_taken_over(world: World) -> None:
+    before = image(broker_1=5, broker_2=6)
+    world.channels.on_image(replace(before, controller_id=2))
+    world.there.answer = None
+    asking = [
+        asyncio.ensure_future(world.channels.request(2, REQUEST, BrokerHeartbeatRequest, timeout_ms=10_000, lane=lane))
+        for lane in (HEARTBEAT, FORWARD, CONTROLLER, GENERAL)
+    ]
+    await world.settle()
+    world.channels.on_image(replace(before, controller_id=2, end_offset=1))
+    assert len([each for each in world.there.connections if not each.closed]) == 4
+    world.channels.on_image(replace(before, controller_id=1, end_offset=2))
+    for each in asking[:3]:
+        with pytest.raises(ConnectionLostError):
+            await each
+    assert not asking[3].done(), "what else it is asked is still its to answer"
+    asking[3].cancel()
 
 
 async def test_a_broker_whose_connection_ends_and_that_refuses_another_is_reported_once(world: World) -> None:
