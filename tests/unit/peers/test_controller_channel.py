@@ -32,6 +32,7 @@ from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
+from tests.unit.network.peers import until
 from tests.unit.peers.fake_brokers import FakeBroker, FakeNetwork
 
 SECRET, CLUSTER = b"what the brokers know", "abc"
@@ -95,10 +96,9 @@ class World:
         deadline = self.channel.deadline(timeout_ms)
         return asyncio.ensure_future(self.channel.forward(b"a request", ALICE, CLIENT, deadline))
 
-    async def settle(self) -> None:
-        """Let all that can go on without time passing go on; keys are salted in a thread."""
-        for _ in range(40):
-            await asyncio.sleep(0.001)
+    async def waits(self) -> None:
+        """Return when there is nothing to do but to let time pass: somebody waits for the timer."""
+        await until(lambda: len(self.timer))
 
 
 @pytest.fixture
@@ -127,9 +127,8 @@ async def test_a_request_goes_as_it_stands_with_who_asked_and_from_where(world: 
 async def test_an_answer_waits_until_the_metadata_here_has_what_was_decided(world: World) -> None:
     world.others[2].answer = lambda _: decided(9)
     forwarding = world.forward()
-    await world.settle()
+    await world.waits()
     await world.publish(2, 8)
-    await world.settle()
     assert not forwarding.done()
     await world.publish(2, 9)
     assert await forwarding is not None
@@ -138,7 +137,7 @@ async def test_an_answer_waits_until_the_metadata_here_has_what_was_decided(worl
 async def test_an_answer_does_not_wait_forever_for_metadata_that_does_not_come(world: World) -> None:
     world.others[2].answer = lambda _: decided(9)
     forwarding = world.forward()
-    await world.settle()
+    await world.waits()
     world.timer.advance(CATCH_UP_MS_MAX)
     assert await forwarding is not None
 
@@ -147,7 +146,7 @@ async def test_a_request_follows_the_controller_when_it_moves(world: World) -> N
     world.others[2].answer = lambda _: EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     world.others[3].answer = lambda _: decided(0)
     forwarding = world.forward()
-    await world.settle()
+    await world.waits()
     assert not forwarding.done()
     await world.publish(3, 1)
     assert await forwarding is not None
@@ -158,7 +157,7 @@ async def test_a_request_waits_for_a_controller_that_is_gone(world: World) -> No
     world.others[2].is_up = False
     world.others[3].answer = lambda _: decided(0)
     forwarding = world.forward()
-    await world.settle()
+    await world.waits()
     assert not forwarding.done()
     await world.publish(3, 1)
     assert await forwarding is not None
@@ -167,7 +166,7 @@ async def test_a_request_waits_for_a_controller_that_is_gone(world: World) -> No
 async def test_a_request_is_handled_here_when_the_controller_comes_here(world: World) -> None:
     world.others[2].is_up = False
     forwarding = world.forward()
-    await world.settle()
+    await world.waits()
     world.here.is_active = True
     await world.publish(1, 1)
     assert await forwarding is None
@@ -175,11 +174,12 @@ async def test_a_request_is_handled_here_when_the_controller_comes_here(world: W
 
 async def test_when_the_time_is_up_there_is_no_controller(world: World) -> None:
     await world.publish(-1, 1)
+    begun_ms = world.timer.clock.monotonic_ms()
     forwarding = world.forward(timeout_ms=200)
-    await world.settle()
-    for _ in range(5):
+    while not forwarding.done():
+        await until(lambda: len(world.timer) or forwarding.done())
         world.timer.advance(50)
-        await world.settle()
+    assert world.timer.clock.monotonic_ms() - begun_ms <= 250
     with pytest.raises(ApiError) as caught:
         await forwarding
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
@@ -220,7 +220,7 @@ async def test_producer_ids_are_asked_for_until_there_are_some(world: World) -> 
     world.others[2].answer = lambda _: AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     world.others[3].answer = lambda _: AllocateProducerIdsResponse(producer_id_start=4000, producer_id_len=1000)
     asking = asyncio.ensure_future(world.channel.allocate_producer_ids())
-    await world.settle()
+    await world.waits()
     await world.publish(3, 1)
     assert await asking == range(4000, 5000)
     assert world.others[3].requests == [("1", AllocateProducerIdsRequest(broker_id=1, broker_epoch=4))]
