@@ -97,7 +97,7 @@ def run_chapter(
         )
         of_chain.records_per_tick = COPIED_PER_TICK
         keyed = KeyedProducer("keyed", broker.bootstrap, compacted, keyed_producer.TOPIC, 1)
-        copiers = CopierChain(broker.bootstrap)
+        copiers = CopierChain(broker.bootstrap, log_dir / f"{data_dir.name}.copiers")
         beside: list[Worker] = [of_chain, keyed, copiers]
         members: list[GroupMember] = [
             ConfluentMember("group-confluent", broker.bootstrap, recorder, PARTITIONS),

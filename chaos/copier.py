@@ -3,10 +3,11 @@
 It ends by itself when anything is refused, as what it knows then may be wrong; the next one asks for what is committed.
 """
 
+import os
 import sys
 from itertools import count
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from workload.worker import PATIENCE_S
 
@@ -58,4 +59,8 @@ def _copy(producer: Producer, consumer: Consumer, records: list[Message], target
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], partition_count=int(sys.argv[5]))
+    try:
+        main(*sys.argv[1:5], partition_count=int(sys.argv[5]))
+    except KafkaException as error:
+        print(f"{sys.argv[4]} ends: {error}", file=sys.stderr, flush=True)
+        os._exit(1)  # to give the clients back may take as long as what is refused would have

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 from chaos.checker import Kind, Violation
@@ -24,9 +25,11 @@ POLL_S = 0.05
 class CopierChain(Worker):
     """Keeps a process for each link, and starts another when one has ended."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, log_path: Path) -> None:
+        """What they say when they end comes to `log_path`."""
         super().__init__("copiers")
         self._bootstrap = bootstrap
+        self._log_path = log_path
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * len(LINKS)
         self.started_count = 0
         """How many processes there were."""
@@ -56,7 +59,8 @@ class CopierChain(Worker):
         self.started_count += 1
         source, target = LINKS[index]
         names = (self._bootstrap, source, target, f"copier-{index}", str(PARTITION_COUNT))
-        return subprocess.Popen([sys.executable, "-m", "chaos.copier", *names], stderr=subprocess.DEVNULL)
+        with self._log_path.open("a") as log:
+            return subprocess.Popen([sys.executable, "-m", "chaos.copier", *names], stderr=log)
 
 
 def check_copies(bootstrap: str) -> Iterator[Violation]:

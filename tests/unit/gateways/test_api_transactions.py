@@ -45,8 +45,11 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.runtime.turns import ITEMS_PER_TURN
+from ottla.transactions.transaction_config import PARTITIONS_PER_TRANSACTION_MAX
 from tests.unit.broker.rules import Rules
 from tests.unit.gateways.transaction_door import TransactionDoor
+from tests.unit.gateways.turns_of_the_loop import TurnsOfTheLoop
 
 INVALID_EPOCH, FENCED = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
 
@@ -209,6 +212,15 @@ async def test_where_one_partition_is_not_there_none_is_added(door: TransactionD
     unknown, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
     assert await add(door, producer, flights=(0, 5), trips=(0,)) == [untried, unknown, unknown]
     assert await end_error(door, producer) == ErrorCode.INVALID_TXN_STATE
+
+
+async def test_more_partitions_than_a_transaction_may_have_are_refused_in_turns(door: TransactionDoor):
+    producer = await init(door)
+    async with TurnsOfTheLoop() as turns:
+        errors = await add(door, producer, flights=tuple(range(PARTITIONS_PER_TRANSACTION_MAX + 1)))
+    assert set(errors) == {ErrorCode.TRANSACTION_ABORTABLE}
+    assert len(errors) == PARTITIONS_PER_TRANSACTION_MAX + 1
+    assert turns.count > PARTITIONS_PER_TRANSACTION_MAX // ITEMS_PER_TURN
 
 
 async def end_error(door: TransactionDoor, producer: ProducerIdentity) -> int:

@@ -5,9 +5,11 @@ import pytest
 from ottla.gateways.kafka.api_02_list_offsets import API as LIST_OFFSETS
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.gateways.kafka.api_32_describe_configs import API as DESCRIBE_CONFIGS
+from ottla.gateways.kafka.api_61_describe_producers import API as DESCRIBE_PRODUCERS
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.runtime.turns import ITEMS_PER_TURN
@@ -48,3 +50,14 @@ async def test_offsets_of_many_partitions(log_door, topics):
     found = [each.offset for topic in answer.topics for each in topic.partitions]
     assert found == [3] + [-1] * (MANY - 1)
     assert turns.count >= SLICES
+
+
+async def test_producers_of_many_partitions(log_door):
+    await log_door.append(await log_door.partition("t"), 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    request = DescribeProducersRequest(topics=(TopicRequest("t", tuple(range(MANY))),))
+    async with TurnsOfTheLoop() as turns:
+        answer = await log_door.ask(DESCRIBE_PRODUCERS, request)
+    ((found, *others),) = (topic.partitions for topic in answer.topics)
+    assert [each.producer_id for each in found.active_producers] == [7]
+    assert len(others) == MANY - 1
+    assert turns.count >= SLICES - 1

@@ -26,8 +26,10 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.runtime.turns import Pace, next_turn
 from ottla.transactions.answers import AddAnswer
 from ottla.transactions.requests import AddPartitions
+from ottla.transactions.transaction_config import PARTITIONS_PER_TRANSACTION_MAX
 
 FENCED_VERSION: Final = 2
 MANY_VERSION: Final = 4
@@ -44,6 +46,9 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> None:
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
+        if sum(len(topic.partitions) for topic in transaction.topics) > PARTITIONS_PER_TRANSACTION_MAX:
+            ctx.go_on(_refuse(ctx, transaction))
+            return
         _add(
             ctx,
             transaction,
@@ -62,6 +67,19 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> None:
     )
     for index, transaction in enumerate(by_id.values()):
         _ask(ctx, transaction, gather.place(index))
+
+
+async def _refuse(ctx: RequestContext, transaction: AddPartitionsToTxnTransaction) -> None:
+    """No transaction may have so many partitions."""
+    topics, pace = [], Pace()
+    for topic in transaction.topics:
+        results = []
+        for index in topic.partitions:
+            results.append(AddPartitionsToTxnPartitionResult(index, ErrorCode.TRANSACTION_ABORTABLE))
+            if pace.is_enough():
+                await next_turn()
+        topics.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=tuple(results)))
+    ctx.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(topics)))
 
 
 def _ask(

@@ -1,5 +1,7 @@
 """DescribeProducers (key 61), version 0 (KIP-664)."""
 
+from collections.abc import Iterable
+
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.errors import ApiError
@@ -11,9 +13,11 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ottla.runtime.turns import Pace, next_turn
+from ottla.storage.producer_state import ProducerState as RememberedProducer
 
 
-def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Tell which idempotent producers each partition remembers, and what it remembers last of each.
 
     A partition that is named twice is told once: it may have thousands of producers.
@@ -21,22 +25,29 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribePr
     wanted: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    return DescribeProducersResponse(
-        topics=tuple(
-            TopicResponse(name=name, partitions=tuple(_partition(ctx, name, index) for index in indexes))
-            for name, indexes in wanted.items()
-        )
-    )
+    topics, pace = [], Pace()
+    for name, indexes in wanted.items():
+        partitions = []
+        for index in indexes:
+            partitions.append(await _partition(ctx, name, index, pace))
+            if pace.is_enough():
+                await next_turn()
+        topics.append(TopicResponse(name=name, partitions=tuple(partitions)))
+    return DescribeProducersResponse(topics=tuple(topics))
 
 
-def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
+async def _partition(ctx: RequestContext, topic: str, index: int, pace: Pace) -> PartitionResponse:
     try:
         producers = ctx.broker.active_producers.describe(ctx.principal, topic, index)
     except ApiError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=tuple(
+    return PartitionResponse(partition_index=index, active_producers=await _states(tuple(producers), pace))
+
+
+async def _states(producers: Iterable[RememberedProducer], pace: Pace) -> tuple[ProducerState, ...]:
+    states = []
+    for each in producers:
+        states.append(
             ProducerState(
                 producer_id=each.producer_id,
                 producer_epoch=each.producer_epoch,
@@ -45,9 +56,10 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
                 coordinator_epoch=each.coordinator_epoch,
                 current_txn_start_offset=each.current_txn_first_offset,
             )
-            for each in producers
-        ),
-    )
+        )
+        if pace.is_enough():
+            await next_turn()
+    return tuple(states)
 
 
-API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle)
+API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle, is_task=True)

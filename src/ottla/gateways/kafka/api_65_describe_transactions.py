@@ -13,17 +13,21 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ottla.runtime.turns import Pace, next_turn
 from ottla.transactions.answers import DescribeTransactionAnswer
 
 
-def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> None:
+async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> None:
     """Show transactional ids and the partitions of their transactions; one that is asked for twice is shown once."""
     transactional_ids = tuple(dict.fromkeys(request.transactional_ids))
     gather: Gather[TransactionState] = Gather(
         len(transactional_ids),
         lambda states: ctx.respond(DescribeTransactionsResponse(transaction_states=tuple(states))),
     )
+    pace = Pace()
     for index, transactional_id in enumerate(transactional_ids):
+        if pace.is_enough():
+            await next_turn()
         ctx.broker.transactions.describe(
             ctx.principal, transactional_id, _on_answer(transactional_id, gather.place(index))
         )
@@ -54,4 +58,4 @@ def _on_answer(
     return on_answer
 
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handle)
+API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handle, is_task=True)
