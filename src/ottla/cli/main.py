@@ -64,9 +64,11 @@ _LOG = LazyCommands(
     {
         "dump": ("ottla.cli.log_dump", "log_dump", "Show what lies in log, index, snapshot and checkpoint files."),
         "verify": ("ottla.cli.log_verify", "log_verify", "Check the files of logs that no broker uses."),
+        "dirs": ("ottla.cli.log_directories", "dirs", "Show the data directories of brokers and what lies in them."),
+        "move": ("ottla.cli.log_directories", "move", "Move replicas to another data directory of their broker."),
     },
     name="log",
-    help="Look into the files of a data directory, without a broker.",
+    help="Look into the files of a data directory, without a broker; move logs between the directories of one.",
 )
 
 _COMMANDS = {
@@ -85,7 +87,7 @@ _COMMANDS = {
         "Show the cluster, its brokers and what is not well; elect, decommission.",
     ),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
-    "log": ("ottla.cli.main", "_LOG", "Look into the files of a data directory, without a broker."),
+    "log": ("ottla.cli.main", "_LOG", "Look into the files of data directories, and move logs between them."),
 }
 
 

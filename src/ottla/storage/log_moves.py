@@ -4,7 +4,8 @@ asked for --> copied into a future log --> caught up --> swapped (`log_swap`)
           \-- cancelled, failed, the log deleted --> the future log is removed
           \-- the log was cut or loaded again --> copied anew
 
-After a restart a move that was under way is begun anew: the future log that is found says that it was wanted.
+After a restart a move that was under way is begun anew: the future log that is found says that it was wanted. So there
+is one, though an empty one, for those that wait as well.
 """
 
 import asyncio
@@ -111,10 +112,9 @@ class LogMoves:
     async def _run(self, move: LogMove) -> None:
         name = move.log.topic_partition
         try:
-            async with self._turns:
-                while move.is_wanted and not await self._try(move):
-                    async with self._locks.hold([name]):
-                        pass  # whoever changes the log is done with it
+            while move.is_wanted and not await self._try(move):
+                async with self._locks.hold([name]):
+                    pass  # whoever changes the log is done with it
         except (OSError, ApiError, KernelError) as error:
             where = move.log.directory
             logger.error("%s could not be moved to %s, it lies in %s: %s", name, move.target.path, where, error)
@@ -128,7 +128,9 @@ class LogMoves:
             await move.target.cleaned.checkpoint.forget([move.log.topic_partition])
             first_offset = await first_offset_of(move.log, move.source.resources.in_thread)
             move.future = await move.target.futures.begin(move.log, first_offset)
-            await self._copy_and_swap(move)
+            copy = LogCopy(move.log, move.future, move.target.resources.in_thread)
+            async with self._turns:
+                await self._copy_and_swap(move, copy, move.future)
         except StaleCopyError:
             return not move.source.holds(move.log)
         finally:
@@ -142,9 +144,7 @@ class LogMoves:
             self.on_moved(move.log)
         return True
 
-    async def _copy_and_swap(self, move: LogMove) -> None:
-        assert move.future is not None
-        copy = LogCopy(move.log, move.future, move.target.resources.in_thread)
+    async def _copy_and_swap(self, move: LogMove, copy: LogCopy, future: Log) -> None:
         is_flushed = False
         while move.is_wanted:
             if not move.source.holds(move.log):
@@ -160,7 +160,7 @@ class LogMoves:
             if copy.has_more(copied):
                 is_flushed = False
             elif not is_flushed:
-                await move.future.flush()
+                await future.flush()
                 is_flushed = True
             else:
                 swap = LogSwap(copy, move.source, move.target, self._locks, self.hold_appends, self._clock)
