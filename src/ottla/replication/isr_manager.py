@@ -5,17 +5,21 @@ no proposal ----------------> on its way -----------------------------> no propo
                                |   ^  |
           nobody knows: again  +---+  +--> refused: withdrawn --------> no proposal, and none for a while
                                       +--> something newer is known: stays until the metadata says what
+                                      +--> refused, and nobody knows of an earlier attempt: the ISR as it is, as a
+                                           barrier, until the partition epoch moves
 """
 
 import logging
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.image.image import PartitionImage
 from ottla.model.error_code import ErrorCode
 from ottla.replication.alter_partitions import AlterPartitions, IsrAnswer
-from ottla.replication.in_sync_replicas import REPEATED, WITHDRAWN, fate_of
+from ottla.replication.in_sync_replicas import REPEATED, UNKNOWN_BROKER_EPOCH, WITHDRAWN, fate_of
 from ottla.replication.leader import Leader
 from ottla.replication.replicated_leader import ReplicatedLeader
 
@@ -130,7 +134,11 @@ class IsrManager:
             return
         fate = fate_of(answer.error, attempts_unanswered=unanswered)
         if fate is REPEATED:
-            unanswered += fate_of(answer.error, attempts_unanswered=0) is REPEATED
+            if fate_of(answer.error, attempts_unanswered=0) is WITHDRAWN:
+                # The same would be refused for ever. The ISR as it is makes what may still be on its way stale.
+                proposal = _barrier(leader, proposal)
+            else:
+                unanswered += 1
             self._timer.schedule(RETRY_MS, lambda: self._send_again(leader, proposal, unanswered))
         elif fate is WITHDRAWN:
             logger.info("%s: the controller refused the ISR: %s", leader.name, answer.error.name)
@@ -169,14 +177,25 @@ class IsrManager:
         return list(self._leaders)
 
 
+def _barrier(leader: ReplicatedLeader, proposal: PartitionProposal) -> PartitionProposal:
+    """The ISR that the partition has, whichever incarnations its members are of, in place of a proposal.
+
+    Taken, it ends the proposal by a new partition epoch; when it comes too late, an earlier attempt was taken.
+    """
+    isr = tuple((broker_id, UNKNOWN_BROKER_EPOCH) for broker_id in leader.in_sync.committed)
+    return replace(proposal, isr=isr)
+
+
 def _is_pending(leader: ReplicatedLeader, proposal: PartitionProposal) -> bool:
-    """Whether a proposal is still the one that is on its way."""
+    """Whether a proposal, or the barrier in place of it, is still the one that is on its way."""
     in_sync = leader.in_sync
+    members = tuple(broker_id for broker_id, _ in proposal.isr)
     return (
         not leader.is_over
         and leader.partition.leader_epoch == proposal.leader_epoch
         and in_sync.partition_epoch == proposal.partition_epoch
-        and in_sync.proposed == tuple(broker_id for broker_id, _ in proposal.isr)
+        and in_sync.proposed is not None
+        and members in (in_sync.proposed, in_sync.committed)
     )
 
 

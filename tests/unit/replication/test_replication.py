@@ -130,6 +130,25 @@ async def test_a_leader_that_cannot_ask_for_another_isr_commits_nothing(tmp_path
         assert made.state.isr == (1, 2)
 
 
+async def test_a_proposal_that_can_only_be_refused_ends_though_nobody_knows_what_became_of_its_first_attempt(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path, min_isr=2) as made:
+        for broker_id in (2, 3):
+            made.unreachable.add(broker_id)
+            await made.fence(broker_id)
+        made.unreachable.discard(2)
+        made.controller_answers = False
+        await made.unfence(2)
+        await until(lambda: len(made.proposals) > 1)  # it names the incarnation of 2 that is about to go
+        made.brokers[2].broker_epoch = made.live[2] = 999
+        made.controller_answers = True
+        await made.spread()
+        await until(lambda: set(made.state.isr) == {1, 2})
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        assert in_sync_of(made).proposed is None
+
+
 async def test_an_isr_below_the_minimum_takes_no_acks_all_and_commits_nothing(tmp_path: Path) -> None:
     async with cluster(tmp_path, min_isr=2) as made:
         await made.fence(3)
