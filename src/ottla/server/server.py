@@ -215,7 +215,7 @@ class Server:
             timer=doors.timer,
             defer=doors.loop.call_soon,
         )
-        topics = TopicService(self._controller, config, authorizer, self._logs.require_online, deciding)
+        topics = TopicService(self._controller, config, authorizer, self._require_writable, deciding)
         self._broker = Broker(
             config=config,
             clock=doors.clock,
@@ -426,6 +426,12 @@ class Server:
         self._keeper.fail_all(self._disk_watches[directory].failed(error), directory)
         if self._membership is not None:
             self._membership.heartbeats.beat_soon()
+
+    def _require_writable(self) -> None:
+        """Raise ApiError KAFKA_STORAGE_ERROR while no new partition could be written anywhere."""
+        others = self._metadata.image.active_brokers() - {self._settings.node_id}
+        if self._membership is None or not others:
+            self._logs.require_online()
 
     def _disks(self) -> "Disks":
         from ottla.peers.heartbeats import Disks

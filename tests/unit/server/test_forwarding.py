@@ -8,6 +8,7 @@ import pytest
 from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.network.address import Address
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -20,7 +21,12 @@ from ottla.protocol.messages.alter_client_quotas import (
 )
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -75,6 +81,18 @@ async def test_a_topic_that_is_asked_for_is_created_by_way_of_the_controller(
     answer = await other.request(wanted, MetadataResponse, timeout_ms=TIMEOUT_MS)
     assert [(each.name, each.error_code) for each in answer.topics] == [("auto", 0)]
     assert brokers[0].image.topic("auto") is not None
+
+
+async def test_a_controller_whose_disk_has_failed_creates_topics_for_others(
+    brokers: list[WholeBroker], other: AsyncioConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline() -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the data directory is offline")
+
+    monkeypatch.setattr(brokers[0].server._logs, "require_online", offline)
+    there = CreatableTopic("there", -1, -1, (CreatableReplicaAssignment(0, (2,)),))
+    answer = await other.request(CreateTopicsRequest((there,)), CreateTopicsResponse, timeout_ms=TIMEOUT_MS)
+    assert answer.topics[0].error_code == ErrorCode.NONE
 
 
 async def test_no_two_brokers_give_out_a_producer_id(brokers: list[WholeBroker], other: AsyncioConnection) -> None:
