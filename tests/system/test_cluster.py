@@ -34,6 +34,8 @@ class Load:
                 "enable.idempotence": True,
                 "linger.ms": 0,
                 "delivery.timeout.ms": DELIVERY_S * 1000,
+                "request.timeout.ms": 5_000,
+                "socket.timeout.ms": 6_000,  # a broker that stands still does not close its connections
                 "log.connection.close": False,
             },
             logger=None,
