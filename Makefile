@@ -9,9 +9,11 @@ FUZZ_SECONDS ?= 120
 KILLS ?= 200
 RACES_SECONDS ?= 60
 RACES_SEED ?= 1
+SCHEDULES ?= 1000000
+SECONDS ?= 60
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run cluster test cluster-test test-fast explore conformance hostile interleavings chaos races check fuzz bench bench-parts docs clean
+.PHONY: setup run cluster test cluster-test test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -45,6 +47,9 @@ chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disk
 
 races: $(STAMP)/test ## Do what people do to one broker at the same time, and check every answer (RACES_SECONDS=3600 RACES_SEED=7 for more)
 	@$(BIN)/python -m races --seconds $(RACES_SECONDS) --seed $(RACES_SEED) --json build/races.json
+
+simulate: $(STAMP)/kernel ## Simulate a cluster under every fault and look for a schedule that breaks a rule (SECONDS=600 SCHEDULES=10000; SEED=7 draws one)
+	@$(BIN)/python -m ottla.simulation $(if $(SEED),--seed $(SEED),--schedules $(SCHEDULES) --seconds $(SECONDS))
 
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile

@@ -1,0 +1,92 @@
+"""`python -m ottla.simulation`: run schedules of a simulated cluster and look for one that breaks a rule."""
+
+import sys
+from itertools import count, islice
+
+import click
+
+from ottla.runtime.clock import SystemClock
+from ottla.simulation.decisions import PRODUCTION
+from ottla.simulation.drawing import draw
+from ottla.simulation.planted_bugs import ALL, TWELVE, PlantedBug
+from ottla.simulation.running import run
+from ottla.simulation.schedule import schedule_of
+from ottla.simulation.searching import calibrate, failures
+from ottla.simulation.shrinking import shrink
+
+FINDS_MAX = 25
+"""How often a planted bug is looked for."""
+
+_NAMES = {bug.name: bug for bug in ALL}
+
+
+@click.command()
+@click.option("--seed", type=int, help="Run this seed alone, and draw it.")
+@click.option("--first", default=0, show_default=True, help="The seed to begin with.")
+@click.option("--schedules", default=20_000, show_default=True, help="How many to run at most.")
+@click.option("--seconds", default=0.0, help="For how long at most; 0: until all schedules have run.")
+@click.option("--planted", is_flag=True, help="Look for each planted bug, and say how many schedules it took.")
+@click.option("--bug", type=click.Choice(sorted(_NAMES)), help="Plant this bug: to see what is found, and how.")
+def main(seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None) -> None:
+    """Run schedules until one breaks a rule: it is made shorter, drawn, and the exit code is 1.
+
+    \b
+    Examples:
+      python -m ottla.simulation --seconds 60
+      python -m ottla.simulation --seed 7
+      python -m ottla.simulation --planted
+      python -m ottla.simulation --bug kip-101
+    """
+    if planted:
+        _calibrate(schedules)
+    elif seed is not None:
+        sys.exit(_show(seed, _NAMES.get(bug or "")))
+    else:
+        sys.exit(_search(first, schedules, seconds, _NAMES.get(bug or "")))
+
+
+def _search(first: int, schedules: int, seconds: float, bug: PlantedBug | None) -> int:
+    clock = SystemClock()
+    begun_ms = clock.monotonic_ms()
+    tried = 0
+    decisions = PRODUCTION if bug is None else bug.decisions
+    for found in failures(range(first, first + schedules), decisions):
+        tried += 1
+        if found is not None:
+            click.echo(f"seed {found.schedule.seed}: {found.result.violation}", err=True)
+            return _show(found.schedule.seed, bug)
+        if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
+            break
+    took_ms = max(clock.monotonic_ms() - begun_ms, 1)
+    click.echo(f"{tried:,} schedules, nothing wrong; {tried * 60_000 // took_ms:,} a minute")
+    return 0
+
+
+def _show(seed: int, bug: PlantedBug | None) -> int:
+    """Draw a seed, the shortest schedule with the same fault if it fails."""
+    decisions = PRODUCTION if bug is None else bug.decisions
+    schedule = schedule_of(seed)
+    shortest = shrink(schedule, decisions)
+    result = run(shortest, decisions, traced=True)
+    click.echo(draw(result), nl=False)
+    if result.violation is None:
+        click.echo(f"\nseed {seed}: {len(schedule)} steps, nothing wrong")
+        return 0
+    click.echo(f"\nseed {seed}: {len(schedule)} steps, {len(shortest)} are enough: {result.violation}")
+    return 1
+
+
+def _calibrate(schedules: int) -> None:
+    """Every planted bug, with the median number of schedules from one find to the next."""
+    click.echo(f"{'bug':<20}{'median':>8}{'found':>7}  first rule that it broke")
+    for bug in ALL:
+        if bug is ALL[len(TWELVE)]:
+            click.echo()
+        found = calibrate(islice(count(), schedules), bug.decisions, finds_max=FINDS_MAX)
+        middle = "-" if found.median is None else f"{found.median:,.0f}"
+        rule = found.rules[0] if found.rules else f"not found in {found.tried:,} schedules"
+        click.echo(f"{bug.name:<20}{middle:>8}{len(found.gaps):>7}  {rule}")
+
+
+if __name__ == "__main__":
+    main()
