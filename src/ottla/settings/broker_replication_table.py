@@ -108,7 +108,7 @@ REPLICATION_SETTINGS: Final = (
         Range(0, INT_MAX),
         "How long a leader that has no news keeps a follower waiting. A partition that gets another leader is fetched "
         "from it when what is fetched there already has been answered, so this is a part of how long a failover "
-        "takes: Kafka's default is 500.",
+        "takes: Kafka's default is 500. With thousands of partitions it is more by itself, up to that.",
         Importance.HIGH,
     ),
     _setting(

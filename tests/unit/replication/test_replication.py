@@ -144,7 +144,7 @@ async def test_a_proposal_that_can_only_be_refused_ends_though_nobody_knows_what
         made.brokers[2].broker_epoch = made.live[2] = 999
         made.controller_answers = True
         await made.spread()
-        await until(lambda: set(made.state.isr) == {1, 2})
+        await until(lambda: set(in_sync_of(made).committed) == {1, 2})
         assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
         assert in_sync_of(made).proposed is None
 
