@@ -153,8 +153,12 @@ def test_copies_are_added_by_a_plan_in_a_file_and_led_by_the_first_of_them(clust
     plan = cluster.directory / "plan.json"
     assert f'"replicas":[{only},' in ottla(cluster, "topic", "reassign", topic, "-r", "3", "--json")
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "replicas": [*others, only]}]}))
-    assert "1 of 1 partition moved" in ottla(cluster, "topic", "reassign", "--plan", str(plan), "--execute")
+    execute = ("topic", "reassign", "--plan", str(plan), "--execute", "--throttle", "1000000")
+    assert "under way" in ottla(cluster, *execute, "--no-wait")
+    assert f"follower.replication.throttled.replicas=0:{others[0]}" in ottla(cluster, "topic", "describe", topic)
     cluster.wait_until_in_sync(topic)
+    wait_until(lambda: "taken back" in ottla(cluster, "topic", "reassign", "--verify"), "the end of the throttle")
+    assert "throttled" not in ottla(cluster, "topic", "describe", topic)
     ottla(cluster, "cluster", "elect", topic)
     assert wait_until(lambda: cluster.partition(topic).leader == others[0], "the preferred leader")
     for victim in others:

@@ -8,7 +8,7 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.partition_selection import parse_selection, partitions_of
-from ottla.cli.reassignment import carry_out, partitions_present
+from ottla.cli.reassignment import carry_out, execute_option, no_wait_option, partitions_present, throttle_option
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 @click.command("decommission")
 @bootstrap_option
 @click.argument("broker_id", metavar="BROKER", type=click.IntRange(0))
-@click.option("--execute", is_flag=True, help="Carry the plan out.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until everything has moved.")
-def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool) -> None:
+@execute_option
+@no_wait_option
+@throttle_option
+def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool, throttle: int | None) -> None:
     """Move everything that a broker holds to the others, so that it can be stopped for good.
 
     Without --execute the plan is only shown. The broker may run or be dead; when nothing is on it any more, stop it
@@ -53,7 +54,7 @@ def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool) -
         if not plan:
             click.echo(f"broker {broker_id} holds nothing: stop it, then `ottla cluster unregister {broker_id}`")
             return
-        if await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait):
+        if await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle):
             click.echo(
                 f"broker {broker_id} holds nothing any more: stop it, then `ottla cluster unregister {broker_id}`"
             )

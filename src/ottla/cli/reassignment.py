@@ -7,6 +7,7 @@ import click
 
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_table
+from ottla.cli.replication_throttle import remove_throttle, set_throttle
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
@@ -47,8 +48,24 @@ def show_plan(present: "Mapping[TopicPartition, Sequence[int]]", plan: "Assignme
     print_table(["TOPIC", "PARTITION", "FROM", "TO", "COPIED TO", "REMOVED FROM"], rows, right=["PARTITION"])
 
 
+execute_option = click.option("--execute", is_flag=True, help="Carry the plan out.")
+no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until everything has moved.")
+throttle_option = click.option(
+    "--throttle",
+    metavar="BYTES",
+    type=click.IntRange(1),
+    help="Copy at most so many bytes a second from and to each broker; taken back when all has moved, or by --verify.",
+)
+
+
 async def carry_out(
-    cluster: "Cluster", present: "Assignment", plan: "Assignment", *, execute: bool, no_wait: bool
+    cluster: "Cluster",
+    present: "Assignment",
+    plan: "Assignment",
+    *,
+    execute: bool,
+    no_wait: bool,
+    throttle: int | None,
 ) -> bool:
     """Show a plan, and with `execute` have it done, and with `no_wait` not wait for that; whether all of it is done."""
     if not plan:
@@ -58,11 +75,15 @@ async def carry_out(
     if not execute:
         click.echo(f"{_count(len(plan))} would change; --execute has them do so")
         return False
+    if throttle is not None:
+        await set_throttle(cluster, present, plan, throttle)
     await begin(cluster, plan)
     if no_wait:
         click.echo("under way; `ottla topic reassign --verify` shows how far it is")
         return False
     await watch(cluster, plan)
+    if throttle is not None:
+        await remove_throttle(cluster, {place.topic for place in plan})
     return True
 
 

@@ -7,7 +7,15 @@ import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_table
-from ottla.cli.reassignment import begin, carry_out, partitions_present
+from ottla.cli.reassignment import (
+    begin,
+    carry_out,
+    execute_option,
+    no_wait_option,
+    partitions_present,
+    throttle_option,
+)
+from ottla.cli.replication_throttle import remove_throttle
 from ottla.cli.topic_names import regex_option, topic_names
 
 if TYPE_CHECKING:
@@ -42,8 +50,9 @@ class BrokerList(click.ParamType[tuple[int, ...]]):
     "--plan", "plan_file", type=click.Path(path_type=Path), help="A plan in a file, as Kafka's tool has it, instead."
 )
 @click.option("--json", "as_json", is_flag=True, help="Show the plan as such a file; nothing else is written.")
-@click.option("--execute", is_flag=True, help="Carry the plan out.")
-@click.option("--no-wait", is_flag=True, help="Do not wait until everything has moved.")
+@execute_option
+@no_wait_option
+@throttle_option
 @click.option("--verify", is_flag=True, help="Show what of these topics, or of all, moves still.")
 @click.option("--cancel", is_flag=True, help="Have what moves of these topics, or of all, stay where it was.")
 def reassign(
@@ -56,6 +65,7 @@ def reassign(
     as_json: bool,
     execute: bool,
     no_wait: bool,
+    throttle: int | None,
     verify: bool,
     cancel: bool,
 ) -> None:
@@ -96,7 +106,7 @@ def reassign(
 
             click.echo(plan_text(plan))
         else:
-            await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait)
+            await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle)
 
     with_cluster(bootstrap, action)
 
@@ -143,11 +153,14 @@ async def _plan(
 
 
 async def _verify(cluster: "Cluster", places: "Assignment | None", *, cancel: bool) -> None:
+    from ottla.client.admin import Admin
     from ottla.client.reassignments import list_reassignments
 
     moving = await list_reassignments(cluster, places)
     if not moving:
-        click.echo("nothing moves")
+        topics = {place.topic for place in places or ()} or {each.name for each in await Admin(cluster).list_topics()}
+        freed = await remove_throttle(cluster, topics)
+        click.echo("nothing moves" + ("; what throttled it is taken back" if freed else ""))
         return
     if cancel:
         await begin(cluster, dict.fromkeys(moving))
