@@ -1,15 +1,19 @@
 """All shards of one coordinator on this broker."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ottla.coordination.environment import Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.shard import CoordinatorShard
-from ottla.coordination.shard_runner import ShardRunner
 from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from ottla.coordination.shard_runner import ShardRunner
 
 S = TypeVar("S", bound=CoordinatorShard)
 
@@ -33,6 +37,8 @@ class CoordinatorRuntime(Generic[S]):
 
         Until that is done its requests are refused with COORDINATOR_LOAD_IN_PROGRESS.
         """
+        from ottla.coordination.shard_runner import ShardRunner  # nobody needs it who leads no such partition
+
         self.resigned(partition.index)
         index = partition.index
         runner = ShardRunner(partition, lambda: self._new_shard(index), self._environment)

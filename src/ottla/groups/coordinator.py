@@ -1,5 +1,7 @@
 """The group coordinator: consumer groups and committed offsets, for whichever gateway asks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
@@ -11,7 +13,6 @@ from ottla.coordination.key_partition import partition_of_key
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.coordination.shard_state import ShardState
-from ottla.groups import inspection
 from ottla.groups.answers import (
     CommitAnswer,
     ConsumerDescribeAnswer,
@@ -36,7 +37,6 @@ from ottla.groups.group_config import (
     PROTOCOLS_PER_MEMBER_MAX,
     GroupConfig,
 )
-from ottla.groups.group_shard import GroupShard
 from ottla.groups.requests import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -57,6 +57,7 @@ from ottla.replication.partition import Partition
 from ottla.runtime.turns import in_turns
 
 if TYPE_CHECKING:
+    from ottla.groups.group_shard import GroupShard
     from ottla.groups.streams.exchange import StreamsDescribeAnswer, StreamsHeartbeat, StreamsHeartbeatAnswer
 
 R = TypeVar("R")
@@ -112,8 +113,7 @@ class GroupCoordinator:
         self._ended_now: set[tuple[int, int]] = set()
         """The partitions and producers of the markers of this turn: they are not in the log yet."""
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            lambda index: GroupShard(config, self._deleted_topics[index], lambda: self._image),
-            replace(environment, limits=limits),
+            self._new_shard, replace(environment, limits=limits)
         )
 
     # What the server says
@@ -175,13 +175,13 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             waiter(JoinAnswer(error, member_id=request.member_id))
             return
-        self._submit(request.group_id, GroupShard.handle_join, request, waiter, JoinAnswer)
+        self._submit(request.group_id, lambda shard, *asked: shard.handle_join(*asked), request, waiter, JoinAnswer)
 
     def sync(self, request: Sync, waiter: Waiter) -> None:
         """SyncGroup; answers with a SyncAnswer."""
         if self._refuse_group_id(request.group_id, waiter, SyncAnswer):
             return
-        self._submit(request.group_id, GroupShard.handle_sync, request, waiter, SyncAnswer)
+        self._submit(request.group_id, lambda shard, *asked: shard.handle_sync(*asked), request, waiter, SyncAnswer)
 
     def heartbeat(self, request: Heartbeat, waiter: Waiter) -> None:
         """Heartbeat; answers with a HeartbeatAnswer.
@@ -193,13 +193,15 @@ class GroupCoordinator:
         if self._runtime.state(self.partition_of(request.group_id)) is ShardState.LOADING:
             waiter(HeartbeatAnswer())
             return
-        self._submit(request.group_id, GroupShard.handle_heartbeat, request, waiter, HeartbeatAnswer)
+        self._submit(
+            request.group_id, lambda shard, *asked: shard.handle_heartbeat(*asked), request, waiter, HeartbeatAnswer
+        )
 
     def leave(self, request: Leave, waiter: Waiter) -> None:
         """LeaveGroup; answers with a LeaveAnswer."""
         if self._refuse_group_id(request.group_id, waiter, LeaveAnswer):
             return
-        self._submit(request.group_id, GroupShard.handle_leave, request, waiter, LeaveAnswer)
+        self._submit(request.group_id, lambda shard, *asked: shard.handle_leave(*asked), request, waiter, LeaveAnswer)
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat, waiter: Waiter) -> None:
         """ConsumerGroupHeartbeat; answers with a ConsumerHeartbeatAnswer."""
@@ -211,10 +213,16 @@ class GroupCoordinator:
             return
         if self._refuse_group_id(request.group_id, waiter, ConsumerHeartbeatAnswer):
             return
-        self._submit(request.group_id, GroupShard.handle_consumer_heartbeat, request, waiter, ConsumerHeartbeatAnswer)
+        self._submit(
+            request.group_id,
+            lambda shard, *asked: shard.handle_consumer_heartbeat(*asked),
+            request,
+            waiter,
+            ConsumerHeartbeatAnswer,
+        )
 
     def streams_heartbeat(
-        self, said: "StreamsHeartbeat", waiter: Waiter, answer_type: "type[StreamsHeartbeatAnswer]"
+        self, said: StreamsHeartbeat, waiter: Waiter, answer_type: type[StreamsHeartbeatAnswer]
     ) -> None:
         """StreamsGroupHeartbeat; answers with a StreamsHeartbeatAnswer. The type is given, so that it is read by those
         who need it.
@@ -223,7 +231,9 @@ class GroupCoordinator:
         if not self.serves(GroupType.STREAMS):
             waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Streams groups are turned off."))
         elif not self._refuse_group_id(group_id, waiter, answer_type, may_be_empty=True):
-            self._submit(group_id, GroupShard.handle_streams_heartbeat, said, waiter, answer_type)
+            self._submit(
+                group_id, lambda shard, *asked: shard.handle_streams_heartbeat(*asked), said, waiter, answer_type
+            )
 
     # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
 
@@ -237,7 +247,7 @@ class GroupCoordinator:
             # The log would refuse it behind the marker, and with it all that the shard writes in this turn.
             waiter(CommitAnswer(ErrorCode.INVALID_TXN_STATE))
             return
-        self._submit(group_id, GroupShard.handle_commit, request, waiter, CommitAnswer)
+        self._submit(group_id, lambda shard, *asked: shard.handle_commit(*asked), request, waiter, CommitAnswer)
 
     def fetch_offsets(self, request: FetchOffsets, waiter: Waiter) -> None:
         """OffsetFetch of one group; answers with a FetchAnswer.
@@ -245,11 +255,17 @@ class GroupCoordinator:
         It waits for the commits that came before it, whether the client asked for stable offsets or not: what it tells
         is committed in any case.
         """
-        self._submit(request.group_id, GroupShard.handle_fetch, request, waiter, FetchAnswer)
+        self._submit(request.group_id, lambda shard, *asked: shard.handle_fetch(*asked), request, waiter, FetchAnswer)
 
     def delete_offsets(self, request: DeleteOffsets, waiter: Waiter) -> None:
         """OffsetDelete; answers with a DeleteOffsetsAnswer."""
-        self._submit(request.group_id, GroupShard.handle_delete_offsets, request, waiter, DeleteOffsetsAnswer)
+        self._submit(
+            request.group_id,
+            lambda shard, *asked: shard.handle_delete_offsets(*asked),
+            request,
+            waiter,
+            DeleteOffsetsAnswer,
+        )
 
     def end_transaction(
         self, partition_index: int, marker: TransactionMarker, on_written: Callable[[ErrorCode], None]
@@ -282,24 +298,32 @@ class GroupCoordinator:
 
     def describe(self, group_id: str, waiter: Waiter) -> None:
         """DescribeGroups of one group; answers with a DescribeAnswer."""
-        self._submit(group_id, GroupShard.handle_describe, group_id, waiter, DescribeAnswer)
+        self._submit(group_id, lambda shard, *asked: shard.handle_describe(*asked), group_id, waiter, DescribeAnswer)
 
     def consumer_describe(self, group_id: str, waiter: Waiter) -> None:
         """ConsumerGroupDescribe of one group; answers with a ConsumerDescribeAnswer."""
         if self._refuse_group_id(group_id, waiter, ConsumerDescribeAnswer):
             return
-        self._submit(group_id, GroupShard.handle_consumer_describe, group_id, waiter, ConsumerDescribeAnswer)
+        self._submit(
+            group_id,
+            lambda shard, *asked: shard.handle_consumer_describe(*asked),
+            group_id,
+            waiter,
+            ConsumerDescribeAnswer,
+        )
 
-    def streams_describe(self, group_id: str, waiter: Waiter, answer_type: "type[StreamsDescribeAnswer]") -> None:
+    def streams_describe(self, group_id: str, waiter: Waiter, answer_type: type[StreamsDescribeAnswer]) -> None:
         """StreamsGroupDescribe of one group; answers with a StreamsDescribeAnswer."""
         if not self.serves(GroupType.STREAMS):
             waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Streams groups are turned off."))
             return
-        self._submit(group_id, GroupShard.handle_streams_describe, group_id, waiter, answer_type)
+        self._submit(
+            group_id, lambda shard, *asked: shard.handle_streams_describe(*asked), group_id, waiter, answer_type
+        )
 
     def delete(self, group_id: str, waiter: Waiter) -> None:
         """DeleteGroups of one group; answers with a DeleteGroupAnswer."""
-        self._submit(group_id, GroupShard.handle_delete, group_id, waiter, DeleteGroupAnswer)
+        self._submit(group_id, lambda shard, *asked: shard.handle_delete(*asked), group_id, waiter, DeleteGroupAnswer)
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """The groups this broker coordinates now, looked at some in a turn of the loop.
@@ -308,11 +332,19 @@ class GroupCoordinator:
         """
         if self.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups are still being loaded")
+        from ottla.groups import inspection  # as the shards: read when there are any
+
         groups = [group for shard in self._runtime.active_shards() for group in shard.groups()]
         listed: list[GroupListing] = []
         async for some in in_turns(groups):
             listed += (inspection.listing(group) for group in some if inspection.matches(group, states, types))
         return listed
+
+    def _new_shard(self, index: int) -> GroupShard:
+        """A broker that leads no partition of the offsets topic never reads the file."""
+        from ottla.groups.group_shard import GroupShard
+
+        return GroupShard(self.config, self._deleted_topics[index], lambda: self._image)
 
     def _topic_id(self, name: str) -> UUID | None:
         topic = self._image.topic(name)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
@@ -92,6 +92,18 @@ FETCH_SESSION_EVICTION_MS = 120_000
 
 FETCH_WATCHES_MAX = 250_000
 """Partitions that all fetches which wait for records watch together; a fetch beyond is answered with what there is."""
+
+READ_LATER: Final = (
+    "ottla.coordination.shard_runner",
+    "ottla.groups.classic_group",
+    "ottla.groups.joining",
+    "ottla.groups.group_shard",
+    "ottla.transactions.transaction_shard",
+    *MODULES_READ_LATER,
+)
+"""What a broker needs that has groups or transactions, those below first. Read a while after the start, each in a turn
+of its own, so that whoever comes first does not hold up the loop.
+"""
 
 READ_APIS_AFTER_MS = 1_000
 """When what the first clients did not need is read from its files: after they have been served."""
@@ -363,7 +375,7 @@ class Server:
             for key in APIS:
                 APIS.find(key)
                 await self._doors.timer.sleep(1)
-            for module in MODULES_READ_LATER:
+            for module in READ_LATER:
                 import_module(module)
                 await self._doors.timer.sleep(1)
             garbage.settle()

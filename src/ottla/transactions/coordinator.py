@@ -1,8 +1,10 @@
 """The transaction coordinator: transactional ids and what their producers do, for whichever gateway asks."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -29,7 +31,9 @@ from ottla.transactions.messages import MarkerChannel, WriteMarkers
 from ottla.transactions.requests import AddPartitions, EndTransaction, InitProducer, TransactionFilter
 from ottla.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
 from ottla.transactions.transaction_config import TRANSACTIONAL_ID_BYTES_MAX, TransactionConfig
-from ottla.transactions.transaction_shard import TransactionShard
+
+if TYPE_CHECKING:
+    from ottla.transactions.transaction_shard import TransactionShard
 
 R = TypeVar("R")
 RequestOfProducer = TypeVar("RequestOfProducer", InitProducer, EndTransaction)
@@ -121,25 +125,31 @@ class TransactionCoordinator:
         if not 0 < request.timeout_ms <= self.config.max_timeout_ms and _is_legal(request.transactional_id):
             waiter(InitAnswer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
-        self._submit_with_producer_id(TransactionShard.handle_init, request, waiter, InitAnswer)
+        self._submit_with_producer_id(lambda shard, *asked: shard.handle_init(*asked), request, waiter, InitAnswer)
 
     def add_partitions(self, request: AddPartitions, waiter: Waiter) -> None:
         """Have partitions take part in a transaction, or ask whether they do; answers with an AddAnswer.
 
         That the partitions exist is the caller's to check.
         """
-        self._submit(TransactionShard.handle_add, request.transactional_id, request, waiter, AddAnswer)
+        self._submit(
+            lambda shard, *asked: shard.handle_add(*asked), request.transactional_id, request, waiter, AddAnswer
+        )
 
     def end(self, request: EndTransaction, waiter: Waiter) -> None:
         """EndTxn; answers with an EndAnswer. The markers are on their way by then."""
-        self._submit_with_producer_id(TransactionShard.handle_end, request, waiter, EndAnswer)
+        self._submit_with_producer_id(lambda shard, *asked: shard.handle_end(*asked), request, waiter, EndAnswer)
 
     # Administrators
 
     def describe(self, transactional_id: str, waiter: Waiter) -> None:
         """DescribeTransactions of one id; answers with a DescribeTransactionAnswer."""
         self._submit(
-            TransactionShard.handle_describe, transactional_id, transactional_id, waiter, DescribeTransactionAnswer
+            lambda shard, *asked: shard.handle_describe(*asked),
+            transactional_id,
+            transactional_id,
+            waiter,
+            DescribeTransactionAnswer,
         )
 
     async def list_transactions(self, wanted: TransactionFilter) -> list[TransactionListing]:
@@ -176,6 +186,9 @@ class TransactionCoordinator:
         self._channel.write(message.marker, message.partitions, on_written)
 
     def _new_shard(self, index: int) -> TransactionShard:
+        """A broker that leads no partition of the transaction topic never reads the file."""
+        from ottla.transactions.transaction_shard import TransactionShard
+
         return TransactionShard(
             self.config,
             coordinator_epoch=self._epochs[index],

@@ -7,7 +7,6 @@ import pytest
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.apis import APIS
-from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.runtime import garbage
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
@@ -15,7 +14,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.server import server as server_module
 from ottla.server.doors import Doors
-from ottla.server.server import READ_APIS_AFTER_MS
+from ottla.server.server import READ_APIS_AFTER_MS, READ_LATER
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 from tests.unit.server.new_server import new_server
@@ -60,12 +59,12 @@ async def test_apis_nobody_asked_for_are_read_one_at_a_time_when_the_first_clien
         await turns()
         assert (table.read, settled) == (keys[:count], [])
         timer.advance(1)
-    for _ in MODULES_READ_LATER:
+    for _ in READ_LATER:
         await turns()
         assert settled == []
         timer.advance(1)
     await turns()
-    assert all(module in sys.modules for module in MODULES_READ_LATER)
+    assert all(module in sys.modules for module in READ_LATER)
     assert (len(tasks), len(timer), settled) == (0, 0, [True])
     await tasks.close()
 
