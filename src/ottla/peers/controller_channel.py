@@ -15,12 +15,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
+from msgspec.structs import astuple
+
 from ottla.client.errors import ClientError, ProtocolViolationError, error_code
 from ottla.client.retry import Deadline
 from ottla.metadata.controller.broker_watch import HeartbeatAnswer
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.partition_leadership import PartitionProposal
+from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import PartitionState
@@ -38,6 +41,13 @@ from ottla.protocol.messages.alter_partition import (
     PartitionData,
     TopicData,
 )
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from ottla.protocol.messages.assign_replicas_to_dirs import DirectoryData as DirectoryOfReplicas
+from ottla.protocol.messages.assign_replicas_to_dirs import PartitionData as PartitionOfReplica
+from ottla.protocol.messages.assign_replicas_to_dirs import TopicData as TopicOfReplicas
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -215,6 +225,45 @@ class ControllerChannel:
             else PartitionState(each.leader_id, each.leader_epoch, (), each.isr, each.partition_epoch)
             for each in results
         ]
+
+    async def place_replicas(self, places: Sequence[ReplicaPlace]) -> list[Outcome[None]]:
+        """Say in which of this broker's log directories replicas lie (`Controller.place_replicas`).
+
+        Raises ApiError, NOT_CONTROLLER among them when the time is up.
+        """
+        directories: dict[UUID, dict[UUID, list[int]]] = {}
+        for topic_id, index, directory_id in map(astuple, places):
+            directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+
+        async def ask(timeout_ms: int) -> list[Outcome[None]]:
+            request = AssignReplicasToDirsRequest(
+                self._channels.broker_id,
+                self._broker_epoch(),
+                tuple(
+                    DirectoryOfReplicas(
+                        directory_id,
+                        tuple(
+                            TopicOfReplicas(topic_id, tuple(map(PartitionOfReplica, indexes)))
+                            for topic_id, indexes in topics.items()
+                        ),
+                    )
+                    for directory_id, topics in directories.items()
+                ),
+            )
+            answer = await self.request(request, AssignReplicasToDirsResponse, timeout_ms=timeout_ms)
+            _require_decided(answer.error_code, "the controller does not note where replicas lie")
+            codes = {
+                ReplicaPlace(topic.topic_id, each.partition_index, directory.id): each.error_code
+                for directory in answer.directories
+                for topic in directory.topics
+                for each in topic.partitions
+            }
+            return [ApiError(error_code(codes[each])) if codes.get(each) else None for each in places]
+
+        outcomes = await self._decided(ask, self.deadline(OWN_REQUEST_MS))
+        if outcomes is None:
+            return await self._controller.place_replicas(self._channels.broker_id, self._broker_epoch(), places)
+        return outcomes
 
     async def heartbeat(
         self,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Follower:
     """The role of a partition that another broker leads. Belongs to the event loop; it never blocks."""
 
-    __slots__ = ("_clock", "_leader_high_watermark", "_partition")
+    __slots__ = ("_clock", "_leader_high_watermark", "_partition", "on_failure")
 
     is_replicated = True
     """Its leader decides what is committed."""
@@ -37,6 +37,8 @@ class Follower:
         self._partition = partition
         self._clock = clock
         self._leader_high_watermark = partition.high_watermark
+        self.on_failure: Callable[[], None] | None = None
+        """Called when nothing can be written: who fetches on, where there is nothing new, would count as in sync."""
 
     def append(
         self,
@@ -118,3 +120,5 @@ class Follower:
 
     def fail(self, error: ErrorCode, message: str) -> None:
         """Nobody waits for an acknowledgement here."""
+        if self.on_failure is not None:
+            self.on_failure()

@@ -14,6 +14,7 @@ broker's disk works, records gather at the leader: the next answer is as much la
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -134,6 +135,7 @@ class ReplicaFetcher:
         assert isinstance(partition.role, Follower)
         followed = _Followed(partition, partition.role)
         self._followed[followed.key] = followed
+        partition.role.on_failure = partial(self._has_failed, followed)
         self._begin(followed)
 
     def remove(self, partition: Partition) -> Awaitable[None] | None:
@@ -153,10 +155,17 @@ class ReplicaFetcher:
             if answer is not None:
                 await self._take(answer)
 
+    def _has_failed(self, followed: _Followed) -> None:
+        """The disk failed: fetch the partition no more until it can be written again."""
+        if self._is_current(followed):
+            self._delay(followed)
+
     def _begin(self, followed: _Followed) -> None:
         """Fetch a partition as soon as what it has is safe: what it had as leader may be on its way to the disk."""
         partition = followed.partition
-        if partition.local_end_offset >= partition.log.log_end_offset:
+        if not partition.log.is_writable:
+            self._delay(followed)
+        elif partition.local_end_offset >= partition.log.log_end_offset:
             self._fetch_on(followed)
         else:
             self._tasks.spawn(self._when_safe(followed), f"following {partition.topic_partition}")

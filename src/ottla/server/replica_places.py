@@ -88,6 +88,18 @@ class ReplicaPlaces:
         missing = [directory.path for directory in self._logs.directories if not directory.is_loaded]
         return f"it may lie in {', '.join(missing)}, which cannot be read" if missing and not is_new else None
 
+    def missing(self) -> frozenset[UUID]:
+        """The directories that hold replicas of this broker and are not here."""
+        if not self._replicas.offline:
+            return frozenset()
+        here, image = self._logs.directory_ids, self._current_image()
+        return frozenset(
+            directory_id
+            for places in image.replica_directories.values()
+            for (_, broker_id), directory_id in places.items()
+            if broker_id == self._node_id and directory_id not in here
+        )
+
     def tell(self, topic_id: UUID, names: Iterable[TopicPartition]) -> None:
         """Have the metadata say, soon, where these logs are; of a broker's only directory nothing is said."""
         if len(self._logs.directories) > 1:

@@ -174,7 +174,7 @@ class Server:
             cluster_version=lambda: self._metadata.image.feature_level(TRANSACTION_VERSION),
         )
         self._opener = BatchOpener(Tasks("ottla-open", threads_max=OPENER_THREADS_MAX))
-        places = ReplicaPlaces(
+        self._places = places = ReplicaPlaces(
             settings.node_id,
             self._logs,
             self._replicas,
@@ -431,6 +431,8 @@ class Server:
         )
 
     async def _place_replicas(self, places: Sequence[ReplicaPlace]) -> list[Outcome[None]]:
+        if self._membership is not None:
+            return await self._membership.controller.place_replicas(places)
         session = self._lifecycle.session
         return await self._controller.place_replicas(session.broker_id, session.broker_epoch, places)
 
@@ -451,4 +453,4 @@ class Server:
         if self._logs.failure is not None:
             return Disks(has_none=True)
         failed = [each.directory_id for each in self._logs.directories if each.failure is not None]
-        return Disks(frozenset(each for each in failed if each is not None))
+        return Disks(frozenset(each for each in failed if each is not None) | self._places.missing())

@@ -145,6 +145,11 @@ class Log:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def is_writable(self) -> bool:
+        """Whether its data directory takes writes."""
+        return self._resources.writer.failure is None
+
+    @property
     def is_settled(self) -> bool:
         """Whether the files are as the log has them, and nobody has them open for writing."""
         return not (self._closed or self._appender.is_open) and self.flushed_end_offset == self.log_end_offset

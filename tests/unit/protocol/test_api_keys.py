@@ -14,7 +14,7 @@ from tests.unit.protocol.message_strategy import table_of
 
 REMOVED_OR_BETWEEN_BROKERS = {
     **dict.fromkeys(range(4, 8), "removed in Kafka 4.0"),
-    **dict.fromkeys((52, 53, 54, 59, 62, 70, 73, 82), "asked of controllers only"),
+    **dict.fromkeys((52, 53, 54, 59, 62, 70, 82), "asked of controllers only"),
     **dict.fromkeys(range(83, 88), "between brokers only"),
 }
 

@@ -81,7 +81,8 @@ async def member(
     given = {**SETTINGS, "node.id": str(node_id), "log.dirs": str(data), **(settings or {})}
     tasks, clock, loop = Tasks(), SystemClock(), asyncio.get_running_loop()
     doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
-    logs = LogManager(data, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
+    paths = BrokerSettings(given).data_directories
+    logs = LogManager(paths, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
     await tasks.in_thread(logs.load)
     configured = BrokerSettings(given)
     server = Server(
