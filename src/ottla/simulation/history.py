@@ -1,0 +1,89 @@
+"""What the clients of a replicated log saw, and what its replicas hold in the end: a history, for `anomalies.check`.
+
+For simulated and real clusters alike: whoever records what each client was told, and reads everything in the end, can
+ask. Times are of one clock that all clients share; where one is 0 it is not known, and what needs it is not found.
+
+    send   invoked ----------------- completed: OK at an offset | FAIL, certainly not there | INFO, nobody knows
+    poll   invoked -- records of a partition from one broker, with the high watermark it named -- completed
+    final  what each replica holds when everything has healed
+
+A send without an answer is given every benefit: its value may be there or not, but once, in its place. An answer that
+says that it did not happen has none: whoever records FAIL for what may have happened makes false findings.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+Partition = tuple[str, int]
+"""A topic and a number."""
+
+
+class Outcome(Enum):
+    """What a client knows of what it asked for."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class Send(Struct, frozen=True):
+    """One value, which nobody else sends, from a producer that numbers its own from 0 for each partition."""
+
+    producer: str
+    number: int
+    partition: Partition
+    value: str
+    outcome: Outcome
+    offset: int = -1
+    """Of the acknowledgement."""
+    node: int = -1
+    """The broker that answered, and its leader epoch, as far as they are known."""
+    leader_epoch: int = -1
+    invoked: float = 0
+    completed: float = 0
+
+
+class Poll(Struct, frozen=True):
+    """Records of one partition that a reader got from one broker; `sought` when it was told where to read.
+
+    The leader epoch is left at -1 for what a follower gave: its high watermark may fall when it is started anew.
+    """
+
+    reader: str
+    partition: Partition
+    records: tuple[tuple[int, str], ...]
+    """Offsets and values."""
+    node: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    sought: bool = False
+    invoked: float = 0
+    completed: float = 0
+
+
+class Commit(Struct, frozen=True):
+    """A group's offset for a partition: committed, or, with `is_fetch`, asked for."""
+
+    group: str
+    partition: Partition
+    offset: int
+    outcome: Outcome
+    is_fetch: bool = False
+    invoked: float = 0
+    completed: float = 0
+
+
+class History(Struct, frozen=True):
+    """What clients saw, each list in the order of its invocations, and what the replicas hold in the end.
+
+    `final` has for each partition its replicas, by broker, each as offsets and values. Without `is_idempotent` a value
+    may be there twice, and behind one that was sent later.
+    """
+
+    sends: Sequence[Send] = ()
+    polls: Sequence[Poll] = ()
+    commits: Sequence[Commit] = ()
+    final: Mapping[Partition, Mapping[int, Sequence[tuple[int, str]]]] = {}
+    is_idempotent: bool = True
