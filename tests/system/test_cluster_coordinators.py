@@ -84,7 +84,7 @@ class Member:
         self._consumer.close()
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.long), "consumer"])
 def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, protocol: str) -> None:
     topic = cluster.create_topic("t", 3, min_insync_replicas="2")
     cluster.wait_until_in_sync(topic)
