@@ -19,7 +19,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
@@ -28,7 +28,6 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.acknowledgement import OnAck
 from ottla.replication.batch_opener import BatchOpener, WritableBuffer
-from ottla.replication.follower import Follower
 from ottla.replication.held_appends import HeldAppends
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Leader
 from ottla.replication.transaction_verification import (
@@ -43,6 +42,9 @@ from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
 from ottla.storage.log_config import LONG_MAX
 from ottla.storage.log_read_result import LogReadResult
+
+if TYPE_CHECKING:
+    from ottla.replication.follower import Follower
 
 __all__ = ["ACKS_ALL", "ACKS_LEADER", "ACKS_NONE", "NO_EPOCH", "UP_TO_HIGH_WATERMARK", "Partition", "WritableBuffer"]
 
@@ -154,7 +156,7 @@ class Partition:
         if is_alone:
             self.become_leader(leader_epoch)
         else:
-            self.take(Follower(self, clock), leader_epoch)
+            self.take(self._new_follower(), leader_epoch)
 
     def become_leader(self, leader_epoch: int) -> None:
         """This broker leads the partition from now on: it appends what producers send."""
@@ -166,10 +168,15 @@ class Partition:
     def become_follower(self, leader_epoch: int) -> None:
         """Another broker leads the partition from now on; whoever waits for an acknowledgement is told so."""
         before = self.role
-        self.take(Follower(self, self._clock), leader_epoch)
+        self.take(self._new_follower(), leader_epoch)
         self._leave(before)
 
-    def take(self, role: Leader | Follower, leader_epoch: int) -> None:
+    def _new_follower(self) -> "Follower":
+        from ottla.replication.follower import Follower  # late: one broker alone follows nobody
+
+        return Follower(self, self._clock)
+
+    def take(self, role: "Leader | Follower", leader_epoch: int) -> None:
         """Have another role from now on; those who wait in the one before are left to the caller."""
         self.role = role
         self.is_leader = isinstance(role, Leader)
@@ -179,7 +186,7 @@ class Partition:
         self.log.high_watermark = self.high_watermark if role.is_replicated else LONG_MAX
         self.changed()
 
-    def _leave(self, role: Leader | Follower) -> None:
+    def _leave(self, role: "Leader | Follower") -> None:
         error, message = ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker stopped leading {self.topic_partition}"
         role.fail(error, message)
         if self.held is not None:

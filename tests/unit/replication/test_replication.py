@@ -263,11 +263,19 @@ async def test_replicas_without_a_leader_wait_for_one(tmp_path: Path) -> None:
         assert made.leader.end_offset == 2
 
 
+async def restart(made: Cluster, broker_id: int) -> None:
+    """A broker's process is killed, and starts anew from what is in its files."""
+    await made.fence(broker_id)
+    await made.brokers.pop(broker_id).stop(clean=False)
+    await made.start(broker_id)
+    del made.live[broker_id]
+
+
 async def something_happens(
     made: Cluster, chance: random.Random, step: int
 ) -> list[tuple[bytes, "asyncio.Future[AppendAck]"]]:
     """Brokers come and go, are cut off, hear late of what was decided, and append; returns what was appended."""
-    match chance.randrange(9):
+    match chance.randrange(10):
         case 0:
             made.unreachable.symmetric_difference_update({chance.randint(1, 3)})
         case 1 if len(made.live) > 1:
@@ -282,6 +290,8 @@ async def something_happens(
             await made.spread()
         case 4:
             made.controller_answers = chance.random() < 0.8
+        case 5 if chance.random() < 0.3:
+            await restart(made, chance.randint(1, 3))
         case _:
             leaders = [each for each in made.brokers.values() if each.partition.is_leader]
             values = [b"%d-%d-" % (step, each.broker_id) + b"x" * chance.choice([1, 50, 700]) for each in leaders]
