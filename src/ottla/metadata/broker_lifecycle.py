@@ -260,6 +260,8 @@ class BrokerLifecycle:
         try:
             newest = await self._store.controller()
         except StoreError:
+            # Who cannot find out that it is still the controller is none.
+            self._resign()
             self._has_election_news = True
             raise
         if newest.epoch == self._controller_epoch:

@@ -6,6 +6,7 @@ from ottla.metadata import loader
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.records import BrokerRemovedRecord
 from ottla.metadata.registration import decode_registration
+from ottla.metadata.store.interface import StoreError
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
@@ -89,6 +90,24 @@ async def test_a_controller_that_is_fenced_resigns_and_follows(start_broker):
     assert resigned == [1]
     await second.controller.create_topics([NewTopic("a")])
     await until(lambda: first.loader.image.topic("a") is not None)
+
+
+async def test_a_controller_that_cannot_find_out_whether_it_is_one_resigns_until_it_can(start_broker, monkeypatch):
+    broker = await start_broker()
+    resigned, elected = [], []
+    broker.lifecycle.on_resigned.append(lambda: resigned.append(1))
+    broker.lifecycle.on_became_controller.append(elected.append)
+    controller = broker.store.controller
+    monkeypatch.setattr(broker.store, "controller", fails)
+    broker.lifecycle._on_election()
+    await until(lambda: bool(resigned))
+    monkeypatch.setattr(broker.store, "controller", controller)
+    await until(lambda: bool(elected))
+    assert elected == [2]
+
+
+async def fails():
+    raise StoreError("nobody answers")
 
 
 async def test_a_broker_whose_session_ended_registers_anew(start_broker):

@@ -143,7 +143,9 @@ class MetadataStore(Protocol):
         ...
 
     def watch_controller(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called on the event loop when there was an election, or the controller's session ended."""
+        """Have `callback` called on the event loop when there was an election, the controller's session ended, or there
+        may have been an election of which this process could not hear.
+        """
         ...
 
     def watch_session(self, callback: Callable[[], None]) -> None:

@@ -97,6 +97,7 @@ class ZooKeeperStore:
         if self._client is None:
             self._client = ZooKeeperClient(self._hosts, self._root, self._session_timeout_ms, self._tasks)
             self._client.on_lost = self._on_lost
+            self._client.on_silence = lambda: _tell(self._controller_watchers)
             self._client.on_connected = self._look_at_all
             try:
                 await self._client.connect(self._session_timeout_ms / 1000)

@@ -29,7 +29,10 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from ottla.metadata.store.interface import StoreError
+from ottla.runtime.clock import SystemClock
 from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
 
 logger = logging.getLogger(__name__)
 kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
@@ -97,8 +100,12 @@ class ZooKeeperClient:
         )
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
+        self._timer = Timer(SystemClock(), self._loop.call_later)
+        self._silence: TimerTask | None = None
         self.on_lost: Callable[[], None] = lambda: None
         """The session has ended, and with it all watches and ephemeral nodes; another begins by itself."""
+        self.on_silence: Callable[[], None] = lambda: None
+        """There has been no connection for as long as a session lasts: the servers may have ended it by now."""
         self.on_connected: Callable[[], None] = lambda: None
         """There is a connection again: all watches are gone, whether or not it is another session."""
         self._client.add_listener(self._on_state)
@@ -125,6 +132,7 @@ class ZooKeeperClient:
     async def close(self) -> None:
         """End the session, when there is a connection to say so."""
         self._client.remove_listener(self._on_state)
+        self._timer.close()
         with suppress(KazooException, KazooTimeoutError, OSError):
             await self._tasks.in_thread(self._client.stop)
         with suppress(KazooException, OSError):
@@ -196,6 +204,9 @@ class ZooKeeperClient:
     # On the loop again.
 
     def _changed(self, state: str) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
         if state == KazooState.CONNECTED:
             logger.info("connected to ZooKeeper")
             self._connected.set()
@@ -207,6 +218,7 @@ class ZooKeeperClient:
             self.on_lost()
         else:
             logger.warning("the connection to ZooKeeper is lost: nothing is decided until there is one again")
+            self._silence = self._timer.schedule(int(self._timeout_s * 1000), self.on_silence)
 
 
 class _LoopWatch:

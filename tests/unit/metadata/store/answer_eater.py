@@ -42,7 +42,9 @@ class AnswerEater:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Take no more connections, and end those there are."""
+        """Take no more connections, and end those there are: nobody reaches the server here any more."""
+        with suppress(OSError):  # closed already
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
 

@@ -30,7 +30,7 @@ def eater(zookeeper: ZooKeeperServers) -> Iterator[AnswerEater]:
 @pytest.fixture
 def eaten(eater: AnswerEater, zookeeper: ZooKeeperServers, location: str) -> Iterator[Party]:
     """A party whose answers may be eaten."""
-    party = Party(location.replace(str(zookeeper.ports[0]), str(eater.port)))
+    party = Party(location.replace(str(zookeeper.ports[0]), str(eater.port)), session_timeout_ms=5_000)
     yield party
     party.kill()
 
@@ -124,6 +124,17 @@ def test_what_happened_while_nobody_answered_is_told_in_the_end(eaten, eater, ne
     eaten.wait_for("log", end)
     end = other.call("append", epoch, end, ["b"])
     eaten.wait_for("log", end)
+
+
+def test_a_controller_that_hears_nothing_for_as_long_as_a_session_is_told_to_look(eaten, eater, new_party):
+    """Others may have been elected meanwhile: only it cannot know."""
+    eaten.register(1)
+    eaten.elect()
+    eaten.wait_for("controller")
+    eater.close()
+    eaten.wait_for("controller")
+    with pytest.raises(StoreError):
+        eaten.call("controller")
 
 
 def test_nothing_is_lost_when_servers_go_and_come_back(tmp_path):
