@@ -16,7 +16,7 @@ from typing import Final, NewType, TypeVar
 from msgspec import Struct
 
 from ottla.client.address import Address
-from ottla.client.errors import BrokerUnreachableError, ClientError
+from ottla.client.errors import ClientError
 from ottla.client.options import ClientOptions
 from ottla.client.retry import Deadline
 from ottla.metadata.image.image import BrokerImage, MetadataImage
@@ -45,6 +45,10 @@ FORWARD: Final = Lane("forward")
 CONTROLLER: Final = Lane("controller")
 """What this broker asks of the controller in its own name."""
 _OF_THE_CONTROLLER: Final = (HEARTBEAT, FORWARD, CONTROLLER)
+
+CHECKS_MAX: Final = 10
+"""How often a broker whose connection ended is looked for while the answer is neither yes nor no: a process that dies
+takes connections for a moment more, and ends them."""
 
 
 def fetch_lane(number: int) -> Lane:
@@ -149,15 +153,25 @@ class BrokerChannels:
 
     async def _check(self, peer: _Peer) -> None:
         try:
-            await self._channel(peer.broker_id, GENERAL).connection(Deadline(self._clock, CONNECT_TIMEOUT_MS))
-        except BrokerUnreachableError as error:
-            is_refused = isinstance(error.__cause__, ConnectionRefusedError)
-            if is_refused and self.on_unreachable is not None and self._peers.get(peer.broker_id) == peer:
+            for _ in range(CHECKS_MAX):
+                if self._peers.get(peer.broker_id) != peer or await self._is_found(peer):
+                    return
+        except ConnectionRefusedError:
+            if self.on_unreachable is not None and self._peers.get(peer.broker_id) == peer:
                 self.on_unreachable(peer.broker_id, peer.broker_epoch)
-        except ClientError as error:
-            logger.debug("broker %d: %s", peer.broker_id, error)
         finally:
             self._checked.discard(peer.broker_id)
+
+    async def _is_found(self, peer: _Peer) -> bool:
+        """Whether it takes a connection. Raises ConnectionRefusedError when nobody listens there any more."""
+        try:
+            await self._channel(peer.broker_id, GENERAL).connection(Deadline(self._clock, CONNECT_TIMEOUT_MS))
+        except ClientError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                raise error.__cause__ from None
+            logger.debug("broker %d: %s", peer.broker_id, error)
+            return False
+        return True
 
     def close(self) -> None:
         """End all connections; no others are made."""

@@ -81,6 +81,8 @@ class FakeBroker:
         self.answer: Answer | None = lambda message: message
         """None: it is silent."""
         self.is_up = True
+        self.ends_at_once = 0
+        """How many of the connections to come it ends before it refuses the rest: its process is dying."""
         self.forged = b""
 
 
@@ -95,6 +97,9 @@ class FakeNetwork:
         self.attempts += 1
         await asyncio.sleep(0)
         broker = self.brokers[address]
+        if broker.ends_at_once:
+            broker.ends_at_once -= 1
+            raise BrokerUnreachableError(f"cannot reach a broker at {address}: the broker closed the connection")
         if not broker.is_up:
             try:
                 raise ConnectionRefusedError

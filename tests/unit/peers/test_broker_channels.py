@@ -212,6 +212,19 @@ async def test_a_broker_whose_connection_ends_and_that_refuses_another_is_report
     assert world.gone == [(2, 6)]
 
 
+async def test_a_broker_that_dies_while_it_is_looked_for_is_reported_as_well(world: World) -> None:
+    """It takes another connection, ends it, and only then refuses the next."""
+    world.watch()
+    await world.ask()
+    world.there.is_up, world.there.ends_at_once = False, 2
+    world.there.connections[0].close()
+    await world.settle()
+    for _ in range(3):
+        world.timer.advance(1_000)
+        await world.settle()
+    assert world.gone == [(2, 6)]
+
+
 async def test_a_broker_that_takes_another_connection_is_not_reported(world: World) -> None:
     world.watch()
     await world.ask()
