@@ -147,16 +147,10 @@ COMPATIBILITY_TAIL = """
   to fetch.
 """
 
-NO_LOGGERS = "no loggers"
-
 LEFT_OUT = {
     ApiKey.FETCH: "only brokers of the cluster, proved to be, fetch as replicas",
     ApiKey.LIST_OFFSETS: "nothing is tiered: -5 and -6 find no offset, -4 is -2",
     ApiKey.FIND_COORDINATOR: "groups and transactions; share groups have no coordinator here",
-    ApiKey.DESCRIBE_CONFIGS: NO_LOGGERS,
-    ApiKey.ALTER_CONFIGS: NO_LOGGERS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: NO_LOGGERS,
-    ApiKey.LIST_CONFIG_RESOURCES: "no loggers",
     ApiKey.DESCRIBE_ACLS: "there is no authorizer: SECURITY_DISABLED",
     ApiKey.CREATE_ACLS: "there is no authorizer: SECURITY_DISABLED",
     ApiKey.DELETE_ACLS: "there is no authorizer: SECURITY_DISABLED",

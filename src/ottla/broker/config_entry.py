@@ -15,6 +15,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_ALL_BROKERS = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 

@@ -2,7 +2,7 @@
 changed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -33,6 +33,9 @@ from ottla.settings.group_settings import GroupSettings, group_settings
 from ottla.settings.group_table import GROUP_BOUNDS, GROUP_SETTINGS
 from ottla.settings.topic_settings import effective_topic_settings
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+if TYPE_CHECKING:
+    from ottla.broker.loggers import BrokerLoggers
 
 ConfigEntries = tuple[ConfigEntry, ...]
 
@@ -118,8 +121,8 @@ class ConfigService:
     def resources(self, principal: Principal, types: Collection[int]) -> list[ConfigResource]:
         """The resources of these types that settings may be asked for, of every type when none is given.
 
-        Of groups and of subscriptions to metrics of clients these are the ones that set something; of loggers there are
-        none. Raises ApiError UNSUPPORTED_VERSION for a type that nobody knows, and CLUSTER_AUTHORIZATION_FAILED.
+        Of groups and of subscriptions to metrics of clients these are the ones that set something; loggers are those of
+        each broker. Raises ApiError UNSUPPORTED_VERSION for a type that nobody knows, and CLUSTER_AUTHORIZATION_FAILED.
         """
         require(self._authorizer, principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
         unknown = [number for number in types if number not in _RESOURCE_TYPES]
@@ -131,6 +134,9 @@ class ConfigService:
             found.extend(topic_resource(topic.name) for topic in image.topics())
         if not types or ConfigResourceType.BROKER in types:
             found.extend(ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(image.brokers))
+        if not types or ConfigResourceType.BROKER_LOGGER in types:
+            loggers = ConfigResourceType.BROKER_LOGGER
+            found.extend(ConfigResource(loggers, str(broker)) for broker in sorted(image.live_brokers()))
         wanted = SETTINGS_OF_NAMES.intersection(types) if types else SETTINGS_OF_NAMES
         found.extend(sorted(resource for resource in image.configs if resource.type in wanted))
         return found
@@ -163,6 +169,8 @@ class ConfigService:
                     f"not {shortened(resource.name)!r}",
                 )
             return self._entries(resource.type, {})
+        if resource.type == ConfigResourceType.BROKER_LOGGER:
+            return self._loggers().describe(resource.name)
         if resource.type not in SETTINGS_OF_NAMES:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
         if not resource.name:
@@ -172,19 +180,33 @@ class ConfigService:
     async def alter(
         self, principal: Principal, requests: Sequence[ResourceAlteration], *, validate_only: bool = False
     ) -> dict[ConfigResource, Outcome[None]]:
-        """Change settings; of each resource all that was asked, or nothing and the reason."""
+        """Change settings; of each resource all that was asked, or nothing and the reason.
+
+        Levels of loggers are those of this process, and changed here; all else is decided by the controller.
+        """
         outcomes: dict[ConfigResource, Outcome[None]] = {}
         allowed: list[ResourceAlteration] = []
         for request in requests:
             try:
                 self._require(principal, Operation.ALTER_CONFIGS, request.resource)
-                allowed.append(request)
+                if request.resource.type == ConfigResourceType.BROKER_LOGGER:
+                    if request.replaces_all:
+                        raise ApiError(ErrorCode.INVALID_REQUEST, "levels of loggers are changed one by one")
+                    self._loggers().alter(request.resource.name, request.alterations, validate_only=validate_only)
+                    outcomes[request.resource] = None
+                else:
+                    allowed.append(request)
             except ApiError as error:
                 outcomes[request.resource] = error
         try:
             return outcomes | await self._controller.alter_configs(allowed, validate_only=validate_only)
         except ApiError as error:
             return outcomes | {request.resource: error for request in allowed}
+
+    def _loggers(self) -> "BrokerLoggers":
+        from ottla.broker.loggers import BrokerLoggers  # hardly anybody asks for them
+
+        return BrokerLoggers(self._node_id)
 
     def _require(self, principal: Principal, operation: Operation, resource: ConfigResource) -> None:
         """Settings of a topic or group belong to it, all others to the cluster. Raises ApiError."""

@@ -1,5 +1,8 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 from ottla.gateways.kafka import (
@@ -25,7 +28,7 @@ from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 DESCRIBE, ALTER = api_32_describe_configs.API, api_44_incremental_alter_configs.API
 REPLACE, LIST = api_33_alter_configs.API, api_74_list_config_resources.API
-TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE = 0, 1
 
 
@@ -119,7 +122,7 @@ async def test_the_broker_without_a_number_has_only_what_was_set_for_all(door):
         (TOPIC, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "9", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "7", ErrorCode.INVALID_REQUEST),
         (16, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
@@ -310,10 +313,10 @@ async def test_a_message_stays_short_however_much_is_wrong(door):
 @pytest.mark.parametrize(
     ("types", "expected"),
     [
-        ((), [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1")]),
+        ((), [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (LOGGER, "1")]),
         ((TOPIC,), [(TOPIC, "a"), (TOPIC, "b")]),
         ((BROKER, BROKER), [(BROKER, "1")]),
-        ((8, 16, 32), []),
+        ((LOGGER, METRICS, GROUP), [(LOGGER, "1")]),
     ],
 )
 async def test_resources_with_settings_are_listed_by_type(door, types, expected):
@@ -378,3 +381,59 @@ async def test_a_secret_is_shown_to_nobody(open_door, version):
     assert (entry.name, entry.value, entry.is_sensitive, entry.read_only) == ("cluster.secret", None, True, True)
     assert {each.value for each in entry.synonyms} == {None}
     assert "nobody" not in repr(answer)
+
+
+@pytest.fixture
+def own_logger() -> Iterator[logging.Logger]:
+    """A logger of the broker, as it was afterwards."""
+    logger = logging.getLogger("ottla.test.levels")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+async def levels(door, name="1", keys=None):
+    result = await describe(door, LOGGER, name, keys)
+    assert result.error_code == ErrorCode.NONE, result.error_message
+    assert {(each.config_source, each.read_only) for each in result.configs} == {(6, False)}
+    return {each.name: each.value for each in result.configs}
+
+
+async def test_the_level_of_a_logger_is_set_and_given_back(door, own_logger):
+    before = await levels(door)
+    assert before["ottla.test.levels"] == before["ottla"]
+    for said, level in (("DEBUG", logging.DEBUG), ("warn", logging.WARNING), ("TRACE", 5), ("FATAL", logging.CRITICAL)):
+        answers = await alter(door, (LOGGER, "1", [(own_logger.name, SET, said)]))
+        assert answers[LOGGER, "1"].error_code == ErrorCode.NONE
+        assert own_logger.level == level
+        assert await levels(door, keys=(own_logger.name,)) == {own_logger.name: said.upper()}
+    await alter(door, (LOGGER, "1", [(own_logger.name, SET, "INFO")]), validate_only=True)
+    assert own_logger.level == logging.CRITICAL
+    await alter(door, (LOGGER, "1", [(own_logger.name, DELETE, None)]))
+    assert own_logger.level == logging.NOTSET
+    assert await levels(door) == before
+
+
+@pytest.mark.parametrize(
+    ("broker", "name", "operation", "value", "code"),
+    [
+        ("7", "ottla", SET, "INFO", ErrorCode.INVALID_REQUEST),
+        ("", "ottla", SET, "INFO", ErrorCode.INVALID_REQUEST),
+        ("1", "nobody", SET, "INFO", ErrorCode.INVALID_CONFIG),
+        ("1", "asyncio", SET, "INFO", ErrorCode.INVALID_CONFIG),
+        ("1", "ottla", SET, "LOUD", ErrorCode.INVALID_CONFIG),
+        ("1", "ottla", SET, None, ErrorCode.INVALID_CONFIG),
+        ("1", "ottla", DELETE, None, ErrorCode.INVALID_REQUEST),
+        ("1", "ottla", 2, "INFO", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_level_that_cannot_be_changes_nothing(door, own_logger, broker, name, operation, value, code):
+    configs = [(own_logger.name, SET, "DEBUG"), (name, operation, value)]
+    answers = await alter(door, (LOGGER, broker, configs))
+    assert answers[LOGGER, broker].error_code == code
+    assert own_logger.level == logging.NOTSET
+
+
+async def test_levels_are_not_replaced_all_at_once(door):
+    request = AlterConfigsRequest(resources=(ReplacedResource(LOGGER, "1", (ReplacingConfig("ottla", "INFO"),)),))
+    (answer,) = (await door.ask(REPLACE, request)).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

@@ -40,8 +40,9 @@ class Api(Struct, frozen=True):
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
     (Produce, KAFKA-18659). `is_between_brokers` says that ApiVersions tells of it those alone who have proved that they
     are brokers; to refuse a client that asks all the same is for its handler. `is_decided_by_controller` says that the
-    request is sent on to the broker that is the controller, where `handle` runs; only for tasks. `decode` is given
-    where a client that is widely used does not keep to the format.
+    request is sent on to the broker that is the controller, where `handle` runs; only for tasks, and not for requests
+    of which `is_own` says that they concern this broker alone. `decode` is given where a client that is widely used
+    does not keep to the format.
     """
 
     key: ApiKey
@@ -54,6 +55,7 @@ class Api(Struct, frozen=True):
     handle_single: HandleSingle | None = None
     is_between_brokers: bool = False
     is_decided_by_controller: bool = False
+    is_own: Callable[[Any], bool] | None = None
 
     @property
     def request_type(self) -> type[Any]:

@@ -7,7 +7,7 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.config_resources import change_settings, config_resource_type
 from ottla.gateways.kafka.context import RequestContext
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
-from ottla.metadata.image.image import ConfigResource
+from ottla.metadata.image.image import ConfigResource, ConfigResourceType
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
@@ -44,4 +44,9 @@ def _operation(number: int) -> AlterOperation:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no operation {number} on settings") from None
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle, is_task=True, is_decided_by_controller=True)
+def _is_own(request: IncrementalAlterConfigsRequest) -> bool:
+    """Whether it is about loggers alone: each broker has its own."""
+    return all(each.resource_type == ConfigResourceType.BROKER_LOGGER for each in request.resources)
+
+
+API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle, is_task=True, is_decided_by_controller=True, is_own=_is_own)

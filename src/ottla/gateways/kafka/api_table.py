@@ -39,6 +39,7 @@ class Route(NamedTuple):
     is_task: bool
     handle_single: HandleSingle | None
     is_decided_by_controller: bool
+    is_own: Callable[[Any], bool] | None
 
 
 class ApiTable(Mapping[int, Api]):
@@ -81,7 +82,7 @@ class ApiTable(Mapping[int, Api]):
         if api is None or not api.serves(version):
             return None
         route = self.routes[key, version] = Route(
-            api.decoder(version), api.handle, api.is_task, api.handle_single, api.is_decided_by_controller
+            api.decoder(version), api.handle, api.is_task, api.handle_single, api.is_decided_by_controller, api.is_own
         )
         return route
 

@@ -160,6 +160,7 @@ class KafkaConnection:
             if (
                 forwarding is not None
                 and route.is_decided_by_controller
+                and (route.is_own is None or not route.is_own(route.decode(frame, header.body_offset)))
                 and await forwarding.send_on(self, route, header, frame, slot)
             ):
                 return
