@@ -70,7 +70,7 @@ class TestConfluent:
             assert set(entries) == set(table)
             for entry in entries.values():
                 assert entry.is_read_only == (table[entry.name].update_mode.value == "read-only"), entry.name
-                assert entry.is_sensitive == table[entry.name].is_sensitive, entry.name
+                assert entry.is_sensitive == table[entry.name].is_secret, entry.name
                 assert not entry.is_sensitive or entry.value is None, entry.name
 
     def test_synonyms_say_what_holds_if_a_setting_is_taken_back(self, confluent, broker):
