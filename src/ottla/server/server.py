@@ -337,12 +337,14 @@ class Server:
             directory.on_failure = partial(self._on_directory_failure, directory)
             watch.start()
         cluster_id = await self._lifecycle.open()
-        is_known = await self._logs.identify(cluster_id, self._settings.node_id)
+        self._logs.require_owner(cluster_id, self._settings.node_id)
         if self._membership is not None:
             await self._membership.identify(cluster_id, self._gateway)
         registration = registration_of(self._settings, self.addresses, self._logs, self._doors.rng, self._host_name)
         self._lifecycle.on_registered.append(lambda session: self._logs.used_by(session.broker_epoch))
         image = await self._lifecycle.start(self._settings.node_id, registration)
+        # A number that is refused is not kept.
+        is_known = await self._logs.identify(cluster_id, self._settings.node_id)
         await self._dynamic_config.apply(image)
         self._client_quotas.apply(image)
         if self._membership is not None:

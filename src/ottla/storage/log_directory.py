@@ -144,17 +144,22 @@ class LogDirectory:
         except InvalidInputError as error:
             raise DirectoryError(f"{path} cannot be read: {error}") from error
 
-    def identify(self, cluster_id: str, node_id: int) -> bool:
-        """Claim a new directory for this node, or see that it is this node's; whether it was claimed before.
-
-        Raises DirectoryError, OSError.
-        """
+    def require_owner(self, cluster_id: str, node_id: int) -> None:
+        """See that the directory is new or this node's; nothing is written. Raises DirectoryError."""
         known = self._properties
         if known is not None and (known.cluster_id, known.node_id) != (cluster_id, node_id):
             raise DirectoryError(
                 f"data directory {self.path} belongs to node {known.node_id} of cluster {known.cluster_id}, "
                 f"this is node {node_id} of cluster {cluster_id}: give another directory"
             )
+
+    def identify(self, cluster_id: str, node_id: int) -> bool:
+        """Claim a new directory for this node, or see that it is this node's; whether it was claimed before.
+
+        Raises DirectoryError, OSError.
+        """
+        self.require_owner(cluster_id, node_id)
+        known = self._properties
         properties = MetaProperties(cluster_id, node_id, self.directory_id)
         if known != properties:
             self._disk.write_atomic(f"{self.path}/{META_PROPERTIES}", format_meta_properties(properties))

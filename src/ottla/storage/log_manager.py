@@ -202,6 +202,12 @@ class LogManager:
         for directory in self.directories:
             directory.attach(loop)
 
+    def require_owner(self, cluster_id: str, node_id: int) -> None:
+        """See that the directories are new or this node's; nothing is written. Raises DirectoryError."""
+        for each in self.directories:
+            if each.is_loaded:
+                each.directory.require_owner(cluster_id, node_id)
+
     async def identify(self, cluster_id: str, node_id: int) -> bool:
         """See that the directories are this node's, or make them so; whether all that hold logs were.
 

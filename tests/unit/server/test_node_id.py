@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from ottla.metadata.store.embedded import EmbeddedStore
+from ottla.metadata.store.interface import BrokerIdTakenError
 from ottla.metadata.store.location import open_store
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
+from ottla.server import local_broker
 from ottla.server.local_broker import LocalBroker
 from ottla.server.node_id import free_node_id, kept_node_id
 from ottla.server.open_files import OpenFileShares
@@ -58,3 +62,30 @@ async def test_a_number_that_is_given_stands(tmp_path: Path):
     assert broker.node_id == 9
     assert "node.id=9" in (tmp_path / "a" / "meta.properties").read_text()
     await broker.stop()
+
+
+async def test_a_number_that_is_taken_is_refused_and_not_kept(tmp_path: Path):
+    location = f"embedded:{tmp_path / 'm'}"
+    first = await start(tmp_path / "a", location, node_id="1")
+    with pytest.raises(BrokerIdTakenError, match="give this one another"):
+        await start(tmp_path / "b", location, node_id="1")
+    assert kept_node_id(tmp_path / "b", OsDisk()) is None
+    second = await start(tmp_path / "b", location)
+    assert second.node_id == 2
+    await second.stop()
+    await first.stop()
+
+
+async def test_of_two_that_choose_the_same_number_one_chooses_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    location = f"embedded:{tmp_path / 'm'}"
+    first = await start(tmp_path / "a", location)
+    chosen = iter((1, 2))
+
+    async def choose(*_: object) -> int:
+        return next(chosen)
+
+    monkeypatch.setattr(local_broker, "free_node_id", choose)
+    second = await start(tmp_path / "b", location)
+    assert (second.node_id, list(chosen)) == (2, [])
+    await second.stop()
+    await first.stop()
