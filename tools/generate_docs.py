@@ -161,14 +161,15 @@ LEFT_OUT = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "no user has credentials",
     ApiKey.DESCRIBE_QUORUM: "the metadata store: the controller is its one voter",
     ApiKey.UPDATE_FEATURES: "the features that are served",
-    ApiKey.DESCRIBE_LOG_DIRS: "one directory, never cordoned",
+    ApiKey.DESCRIBE_LOG_DIRS: "no directory is ever cordoned",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own",
     ApiKey.DELETE_RECORDS: "followers are not waited for: their logs begin there with their next fetch",
     ApiKey.ENVELOPE: "between brokers",
     ApiKey.ALTER_PARTITION: "between brokers; 2 does not say which life of a broker is meant",
     ApiKey.BROKER_HEARTBEAT: "between brokers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "between brokers",
-    ApiKey.SASL_HANDSHAKE: "brokers prove to each other who they are; users do not yet",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "between brokers",
+    ApiKey.SASL_HANDSHAKE: "version 0 has no headers behind it; brokers prove to each other who they are, users do not yet",
     ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",
 }
 """What a served API does not do."""
