@@ -43,6 +43,7 @@ ACTIONS: Final[tuple[Step, ...]] = tuple(
         Action.UNCLEAN_ELECTION: work.unclean_election,
         Action.CLAIM: faults.claim,
         Action.STALL: faults.stall,
+        Action.REASSIGN: work.reassign,
     }[action]
     for action in Action
 )

@@ -128,7 +128,7 @@ def _check_leader(world: World, partition: int, old: PartitionState, new: Partit
         return
     if ledger.is_held_by(replica, end):
         return
-    if not (eligible <= ledger.damaged and len(ledger.damaged) >= min(swarm.min_insync_replicas, len(old.replicas))):
+    if not (eligible <= ledger.damaged and len(ledger.damaged) >= world.losses_borne(partition)):
         violated(
             "who is elected has what is committed",
             f"{len(ledger.committed)} records, broker {new.leader} has {len(replica.records)}; {old} to {new}",
@@ -269,6 +269,43 @@ def elect(world: World, broker: Broker, *, election: Election | None = None, del
         _append(world, broker, image, image.brokers, states, delayed=delayed)
 
 
+def reassign(world: World, broker: Broker, partition: int, target: list[int]) -> None:
+    """Have other brokers hold a partition, the preferred leader first; none is taken away before they are in sync."""
+    image = world.metadata.images[broker.view]
+    state = image.partitions[partition]
+    adding = tuple(each for each in target if each not in state.replicas)
+    removing = tuple(sorted(each for each in state.replicas if each not in target))
+    after = world.decisions.reassign(
+        state, (*target, *removing), adding, removing, image.live, min_isr=world.swarm.min_insync_replicas
+    )
+    _change(world, broker, partition, after)
+
+
+def cancel_reassignment(world: World, broker: Broker, partition: int) -> None:
+    """Take a move back that is on its way, unless only brokers that it added are in sync."""
+    image = world.metadata.images[broker.view]
+    state = image.partitions[partition]
+    replicas = tuple(each for each in state.replicas if each not in state.adding)
+    isr = tuple(each for each in state.isr if each not in state.adding)
+    if not (state.adding or state.removing) or (state.isr and not isr):
+        return
+    min_isr = world.swarm.min_insync_replicas
+    _change(
+        world,
+        broker,
+        partition,
+        world.decisions.reassign(state, replicas, (), (), image.live, min_isr=min_isr, isr=isr),
+    )
+
+
+def _change(world: World, broker: Broker, partition: int, after: PartitionState) -> bool:
+    image = world.metadata.images[broker.view]
+    if after is image.partitions[partition]:
+        return True
+    states = (*image.partitions[:partition], after, *image.partitions[partition + 1 :])
+    return _append(world, broker, image, image.brokers, states)
+
+
 def on_alter(world: World, message: Message) -> Message | None:
     """A leader proposes an ISR; no answer when the decision could not be stored."""
     _, leader, controller_id, partition, broker_epoch, leader_epoch, partition_epoch, members, attempt = message
@@ -292,7 +329,6 @@ def on_alter(world: World, message: Message) -> Message | None:
     )
     if isinstance(outcome, ErrorCode):
         return answer(outcome)
-    states = (*image.partitions[:partition], outcome, *image.partitions[partition + 1 :])
-    if not _append(world, controller, image, image.brokers, states):
+    if not _change(world, controller, partition, outcome):
         return None
-    return answer(outcome)
+    return answer(outcome if outcome.leader == leader else ErrorCode.NEW_LEADER_ELECTED)

@@ -76,6 +76,7 @@ class Decisions(Struct, frozen=True):
     elect: Callable[..., PartitionState] = partition_leadership.elect
     fence: Callable[..., PartitionState] = partition_leadership.fence
     register: Callable[..., PartitionState] = register
+    reassign: Callable[..., PartitionState] = partition_leadership.reassign
     alter: Callable[..., PartitionState | ErrorCode] = partition_leadership.alter
     in_sync_replicas: type[InSyncReplicas] = InSyncReplicas
     fate_of: Callable[..., ProposalFate] = fate_of

@@ -87,9 +87,11 @@ def _round(world: World) -> None:
 def _is_lost(world: World) -> bool:
     """Whether a partition waits for replicas whose disks were lost, as many as it promises to bear or more: then an
     operator has to say that what is left is to be taken (`ElectLeaders`)."""
-    needed = world.swarm.min_insync_replicas
     return any(
-        state.leader < 0 and not state.isr and not state.elr and len(ledger.damaged) >= min(needed, len(state.replicas))
+        state.leader < 0
+        and not state.isr
+        and not state.elr
+        and len(ledger.damaged) >= world.losses_borne(ledger.partition)
         for state, ledger in zip(world.image.partitions, world.ledgers, strict=True)
     )
 
@@ -120,7 +122,7 @@ def _clients(world: World) -> None:
 def _is_at_rest(world: World) -> bool:
     image = world.image
     for partition, state in enumerate(image.partitions):
-        if state.leader < 0 or len(state.isr) < len(state.replicas):
+        if state.leader < 0 or len(state.isr) < len(state.replicas) or state.adding or state.removing:
             return False
         leader = world.brokers[state.leader].replicas[partition]
         if leader.in_sync is None or leader.in_sync.proposed is not None or leader.waiting:

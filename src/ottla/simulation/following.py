@@ -32,8 +32,12 @@ def follow_metadata(world: World, broker: Broker, target: int) -> None:
     if registered is None or registered.incarnation != str(broker.incarnation):
         return
     for partition, state in enumerate(image.partitions):
+        replica = broker.replicas[partition]
         if broker.broker_id in state.replicas:
-            _apply(world, broker, broker.replicas[partition], state)
+            _apply(world, broker, replica, state)
+        elif replica.leader_epoch >= 0 or replica.records:
+            replica.stop()
+            replica.wipe()
 
 
 def _apply(world: World, broker: Broker, replica: Replica, state: PartitionState) -> None:

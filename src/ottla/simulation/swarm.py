@@ -56,6 +56,8 @@ class Action(IntEnum):
     """A client says that it is a replica."""
     STALL = 31
     """A broker reads no metadata any more, or does again."""
+    REASSIGN = 32
+    """A partition is to be on other brokers, or the move is called off."""
 
 
 _ALWAYS: Final = {
@@ -98,6 +100,7 @@ _FAULTS: Final = (
     (Action.JUMP, (0, 0, 2, 6)),
     (Action.CUT_POWER_OF_ALL, (0, 0, 0, 1)),
     (Action.CLAIM, (0, 0, 0, 4)),
+    (Action.REASSIGN, (0, 0, 4, 10)),
 )
 
 STEPS_MIN: Final = 40

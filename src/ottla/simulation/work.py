@@ -184,3 +184,18 @@ def unclean_election(world: World, a: int, b: int, c: int) -> None:
     controller = some_controller(world, a)
     if controller is not None:
         controlling.elect(world, controller, election=Election.UNCLEAN)
+
+
+def reassign(world: World, a: int, b: int, c: int) -> None:
+    """Other brokers are to hold a partition, as many as before or one more or less; or a move is called off."""
+    controller = some_controller(world, a)
+    if controller is None:
+        return
+    partition = b % world.partitions
+    if c & 7 == 0:
+        controlling.cancel_reassignment(world, controller, partition)
+        return
+    count = world.swarm.broker_count
+    wanted = max(2, min(count, world.swarm.replica_count + (c >> 3) % 3 - 1))
+    first = (c >> 5) + b
+    controlling.reassign(world, controller, partition, [1 + (first + index) % count for index in range(wanted)])

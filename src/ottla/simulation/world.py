@@ -221,6 +221,14 @@ class World:
         """What time a broker has."""
         return self.now_ms + broker.skew_ms
 
+    def losses_borne(self, partition: int) -> int:
+        """How many of its replicas have to lose what they had before a record may be lost.
+
+        What `min.insync.replicas` asked for when the fewest held the partition: no more is asked for than there are.
+        """
+        fewest = min(len(image.partitions[partition].replicas) for image in self.metadata.images)
+        return min(self.swarm.min_insync_replicas, fewest)
+
     @property
     def image(self) -> Image:
         """The newest, whoever knows of it."""
