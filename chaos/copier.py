@@ -4,6 +4,7 @@ It ends by itself when anything is refused, as what it knows then may be wrong; 
 """
 
 import os
+import signal
 import sys
 from itertools import count
 
@@ -18,13 +19,20 @@ ABORT_EVERY = 7
 POLL_S = 0.1
 STEP_S = 10.0
 """How long it waits for one step of a transaction."""
-TRANSACTION_MS = 20_000
+TRANSACTION_S = 20
 
 
 def main(bootstrap: str, source: str, target: str, name: str, partition_count: int) -> None:
     """Each transaction has the records of one call of `consume`, and where the next one begins."""
-    brokers = {"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100}
-    producer = Producer({**brokers, "transactional.id": name, "transaction.timeout.ms": TRANSACTION_MS})
+    brokers = {
+        "bootstrap.servers": bootstrap,
+        "log_level": 0,
+        "reconnect.backoff.max.ms": 100,
+        # Else librdkafka forgets all brokers when it has lost them, and the offsets of a transaction wait for ever for
+        # a coordinator that it knew before.
+        "metadata.recovery.strategy": "none",
+    }
+    producer = Producer({**brokers, "transactional.id": name, "transaction.timeout.ms": 1_000 * TRANSACTION_S})
     producer.init_transactions(PATIENCE_S)
     consumer = Consumer({**brokers, "group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False})
     # Whoever had the name before is fenced off by now: what is committed stays as it is until we change it.
@@ -33,7 +41,9 @@ def main(bootstrap: str, source: str, target: str, name: str, partition_count: i
     for number in count():
         records = [each for each in consumer.consume(RECORDS_MAX, POLL_S) if each.error() is None]
         if records:
+            signal.alarm(TRANSACTION_S)  # nobody handles it: a call that does not come back ends the process
             _copy(producer, consumer, records, target, is_void=number % ABORT_EVERY == ABORT_EVERY - 1)
+            signal.alarm(0)
 
 
 def _copy(producer: Producer, consumer: Consumer, records: list[Message], target: str, *, is_void: bool) -> None:
