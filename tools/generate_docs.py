@@ -169,7 +169,7 @@ LEFT_OUT = {
     ApiKey.BROKER_HEARTBEAT: "between brokers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "between brokers",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "between brokers",
-    ApiKey.SASL_HANDSHAKE: "version 0 has no headers behind it; brokers prove to each other who they are, users do not yet",
+    ApiKey.SASL_HANDSHAKE: "version 0 has no headers behind it; brokers prove who they are, users do not yet",
     ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",
 }
 """What a served API does not do."""
