@@ -51,7 +51,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Command]]:
     yield make
     for command in made:
         if command.process.poll() is None:
-            command.process.kill()
+            command.end()  # with the processes that it has started
         assert command.process.stdout is not None
         command.process.stdout.close()
 
