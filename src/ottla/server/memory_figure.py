@@ -33,6 +33,9 @@ PROCESS_BYTES: Final = 48 * MIB
 CONNECTION_BYTES: Final = 4 * KIB
 """The objects of one connection; an idle one was measured to take 2.2 KiB (`benchmarks/connections.py`)."""
 
+DIRECTORY_BYTES: Final = 64 * KIB
+"""A further data directory with its thread; one was measured to take 25 KiB."""
+
 PARTITION_BYTES: Final = 8 * KIB
 """The objects of one partition that was not written to much."""
 
@@ -70,6 +73,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
     cleaner = CleanerConfig.from_settings(settings)
     clients = settings.integer("quota.clients.max")
     waiting = fetch_watches_max + LOOKED_UP_MAX
+    directories = len(settings.data_directories)
     return [
         MemoryPart("the process", PROCESS_BYTES, "fixed"),
         MemoryPart("indexes of closed segments", INDEX_BYTES_MAX, "fixed"),
@@ -108,6 +112,9 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             "clients with quotas",
             (QUOTA_KEYS * clients + ADDRESSES_MAX) * (RATE_BYTES + WINDOW_BYTES * settings.integer("quota.window.num")),
             f"quota.clients.max={clients}",
+        ),
+        MemoryPart(
+            "data directories", (directories - 1) * DIRECTORY_BYTES, f"log.dirs: {directories - 1:,} beside the first"
         ),
         MemoryPart("partitions", partitions * PARTITION_BYTES, f"partitions.per.broker.max={partitions}"),
     ]

@@ -11,7 +11,8 @@ configured --load--> loaded --a write fails--> offline, reads go on --resume--> 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.model.errors import ApiError
@@ -19,7 +20,6 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 from ottla.storage.compaction.cleaned_directory import CleanedDirectory, CleanerCheckpoint
 from ottla.storage.file_names import CLEANER_CHECKPOINT
-from ottla.storage.future_logs import FutureLogs
 from ottla.storage.log import Log
 from ottla.storage.log_catalogue import LogCatalogue
 from ottla.storage.log_checkpoints import LogCheckpoints
@@ -35,6 +35,9 @@ from ottla.storage.log_retention import LogRetention
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.offset_checkpoint import OffsetCheckpointFile
 from ottla.storage.segment_removal import SegmentRemoval
+
+if TYPE_CHECKING:
+    from ottla.storage.future_logs import FutureLogs
 
 logger: Final = logging.getLogger(__name__)
 
@@ -69,8 +72,6 @@ class DirectoryLogs:
         self.checkpoints = LogCheckpoints(self.directory, own, locks)
         self.catalogue = LogCatalogue(self.directory, own, self.checkpoints, self.removal, locks, clock)
         self.reloader = LogReloader(self.catalogue, own, self.checkpoints, locks)
-        self.futures = FutureLogs(path, self.catalogue, self.checkpoints, own, self.removal)
-        """The copies of logs that are on their way here."""
         self._retention = LogRetention(self.catalogue, own, self.removal, locks, clock)
         cleaner_checkpoint = CleanerCheckpoint(OffsetCheckpointFile(own.disk, f"{path}/{CLEANER_CHECKPOINT}"), own)
         self.cleaned = CleanedDirectory(self.catalogue, own, cleaner_checkpoint, self.checkpoints, self.removal)
@@ -95,6 +96,13 @@ class DirectoryLogs:
     def directory_id(self) -> UUID | None:
         """By what the metadata knows the directory; None while it cannot be read."""
         return self.directory.directory_id if self.is_loaded else None
+
+    @cached_property
+    def futures(self) -> "FutureLogs":
+        """The copies of logs that are on their way here."""
+        from ottla.storage.future_logs import FutureLogs  # late: few brokers move anything
+
+        return FutureLogs(self.path, self.catalogue, self.checkpoints, self.resources, self.removal)
 
     def logs(self) -> tuple[Log, ...]:
         """All logs in it."""

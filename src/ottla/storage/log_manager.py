@@ -300,7 +300,7 @@ class LogManager:
     def resume_moves(self, is_offline: Callable[[TopicPartition], bool] = lambda _name: False) -> None:
         """Begin the moves anew that the last broker did not finish; of what is offline its copy is left alone."""
         for directory in self.directories:
-            for name in directory.futures.take_unfinished(is_offline):
+            for name in directory.futures.take_unfinished(is_offline) if directory.catalogue.unfinished else ():
                 log, source = self.log(name), self.directory_of(name)
                 if log is not None and source is not None and source is not directory and not self.moves.find(name):
                     self.moves.start(log, source, directory)

@@ -11,7 +11,7 @@ is one, though an empty one, for those that wait as well.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
@@ -22,11 +22,15 @@ from ottla.runtime.timer import Timer
 from ottla.storage.compaction.pace import Pace
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.log import Log
-from ottla.storage.log_copy import LogCopy, StaleCopyError, first_offset_of
 from ottla.storage.log_locks import LogLocks
-from ottla.storage.log_swap import HoldAppends, LogSwap
+
+if TYPE_CHECKING:
+    from ottla.storage.log_copy import LogCopy
 
 logger: Final = logging.getLogger(__name__)
+
+HoldAppends = Callable[[Log], Callable[[], None]]
+"""Has the appends of a log wait, until what it returns is called."""
 
 UNLIMITED: Final = float("inf")
 
@@ -71,7 +75,9 @@ class LogMoves:
         self._clock = clock
         self._tasks = tasks
         self._pace = Pace(clock, timer)
-        self._turns = asyncio.Semaphore(len(directories))
+        self._free_turns = len(directories)
+        self._waiting: dict[LogMove, asyncio.Future[bool]] = {}
+        """Who waits for its turn to copy, in the order of coming; False for one that is not wanted any more."""
         self._moves: dict[TopicPartition, LogMove] = {}
         self._is_stopping = False
 
@@ -101,7 +107,10 @@ class LogMoves:
         if ending:
             for move in ending:
                 move.is_wanted = False
-            self._pace.forgive()
+                self._pace.wake(move)
+                turn = self._waiting.pop(move, None)
+                if turn is not None and not turn.done():
+                    turn.set_result(False)
             await asyncio.gather(*(move.task for move in ending if move.task is not None), return_exceptions=True)
 
     async def stop(self) -> None:
@@ -123,14 +132,19 @@ class LogMoves:
 
     async def _try(self, move: LogMove) -> bool:
         """Copy and swap; False when that has to begin anew."""
+        from ottla.storage.log_copy import LogCopy, StaleCopyError, first_offset_of  # late: few brokers move anything
+
         begun_ms = self._clock.monotonic_ms()
         try:
             await move.target.cleaned.checkpoint.forget([move.log.topic_partition])
             first_offset = await first_offset_of(move.log, move.source.resources.in_thread)
             move.future = await move.target.futures.begin(move.log, first_offset)
             copy = LogCopy(move.log, move.future, move.target.resources.in_thread)
-            async with self._turns:
-                await self._copy_and_swap(move, copy, move.future)
+            if await self._turn(move):
+                try:
+                    await self._copy_and_swap(move, copy, move.future)
+                finally:
+                    self._pass_turn_on()
         except StaleCopyError:
             return not move.source.holds(move.log)
         finally:
@@ -144,7 +158,29 @@ class LogMoves:
             self.on_moved(move.log)
         return True
 
-    async def _copy_and_swap(self, move: LogMove, copy: LogCopy, future: Log) -> None:
+    async def _turn(self, move: LogMove) -> bool:
+        """Wait until the log may be copied; False when it is not to be moved any more."""
+        if not move.is_wanted:
+            return False  # who cancels it wakes only who waits already
+        if self._free_turns:
+            self._free_turns -= 1
+            return True
+        turn = self._waiting[move] = asyncio.get_running_loop().create_future()
+        has_turn: bool = await turn
+        return has_turn
+
+    def _pass_turn_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop(next(iter(self._waiting)))
+            if not turn.done():
+                turn.set_result(True)
+                return
+        self._free_turns += 1
+
+    async def _copy_and_swap(self, move: LogMove, copy: "LogCopy", future: Log) -> None:
+        from ottla.storage.log_copy import StaleCopyError
+        from ottla.storage.log_swap import LogSwap
+
         is_flushed = False
         while move.is_wanted:
             if not move.source.holds(move.log):
@@ -155,8 +191,8 @@ class LogMoves:
                 if move.log.topic_partition in self._locks.held:
                     raise StaleCopyError from error
                 raise
-            if copied and move.is_wanted:  # who cancels it wakes only who waits already
-                await self._pace.spend(copied, self._bytes_per_second)
+            if copied and move.is_wanted:  # as in `_turn`
+                await self._pace.spend(copied, self._bytes_per_second, move)
             if copy.has_more(copied):
                 is_flushed = False
             elif not is_flushed:

@@ -27,9 +27,6 @@ from ottla.storage.log_state import LogState
 
 logger: Final = logging.getLogger(__name__)
 
-HoldAppends = Callable[[Log], Callable[[], None]]
-"""Has the appends of a log wait, until what it returns is called."""
-
 
 class LogSwap:
     """One swap of one log. Belongs to the event loop; the log is held while it is done."""
@@ -40,7 +37,7 @@ class LogSwap:
         source: DirectoryLogs,
         target: DirectoryLogs,
         locks: LogLocks,
-        hold_appends: HoldAppends,
+        hold_appends: Callable[[Log], Callable[[], None]],
         clock: Clock,
     ) -> None:
         self._copy = copy

@@ -552,6 +552,16 @@ async def test_as_many_logs_are_moved_at_a_time_as_there_are_directories(directo
     assert len(names_in(Path(directory.manager.directories[1].path), "*-future")) == 5, "a restart knows of all"
     assert sum(each.copied_bytes > 0 for each in directory.manager.moves.all()) == 2
     assert sum(each.lag == 80 for each in directory.manager.moves.all()) == 3
+    moves = directory.manager.moves.all()
+    waiting_for_their_turn = [each.log.topic_partition for each in moves if not each.copied_bytes]
+    await directory.manager.moves.cancel(waiting_for_their_turn[1:])
+    assert len(directory.manager.moves.all()) == 3
     directory.manager.moves.configure(float("inf"))
+    await ended(directory)
+    assert [place(log) for log in logs].count("b") == 3
+    assert {place(log) for log in logs if log.topic_partition in waiting_for_their_turn[1:]} == {"a"}
+    for log in logs:
+        if place(log) == "a":
+            move(directory, log)
     await ended(directory)
     assert {place(log) for log in logs} == {"b"}
