@@ -352,6 +352,7 @@ class Partition:
     def stop(self) -> None:
         """This broker no longer leads the partition, or the partition is deleted."""
         self.is_leader = False
+        self.leader_id = -1
         self.log.on_progress = self.log.on_range_change = None
         self._leave(self.role)
         self.changed()

@@ -181,6 +181,27 @@ async def test_the_rest_of_the_broker_reads_committed_bytes_in_a_thread(new_part
     assert len(decode_records(data, max_decompressed_bytes=1 << 20)) == 2
 
 
+@pytest.mark.parametrize("leads", [True, False])
+async def test_who_waits_to_read_from_any_replica_is_refused_when_the_partition_stops(
+    new_partition: New, leads: bool
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    if not leads:
+        partition.become_follower(5)
+    partition.leader_id = 3  # as the controller said in a cluster
+    seen: list[ErrorCode] = []
+
+    def look(changed: Partition) -> None:
+        with pytest.raises(ApiError) as refused:
+            changed.require_leader_epoch(-1, from_followers=True)
+        seen.append(refused.value.code)
+
+    partition.require_leader_epoch(-1, from_followers=True)
+    partition.subscribe(look)
+    partition.stop()
+    assert seen == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 async def test_the_version_rises_with_whatever_a_reader_may_notice(new_partition: New) -> None:
     partition = await new_partition()  # type: ignore[misc]
     seen: list[int] = []
