@@ -65,11 +65,13 @@ def produce(world: "World", producer: Producer, choice: int, target: int, *, at_
     """Send a new value, or one that is outstanding again.
 
     Before the first acknowledgement there is one at a time: a broker that knows nothing of a producer lets it begin
-    with any sequence number (KIP-360), so two that overtake each other would leave the first without a place.
+    with any sequence number (KIP-360), so two that overtake each other would leave the first without a place. After it
+    none is more than the window away from the oldest outstanding one: that is as far as brokers remember.
     """
     outstanding = producer.outstanding
     window = producer.window if producer.acknowledged else 1
-    if len(outstanding) < window and choice & 7:
+    oldest = outstanding[0] % VALUES_MAX if outstanding else producer.next_number
+    if producer.next_number - oldest < window and choice & 7:
         value = producer.next_value()
     elif outstanding:
         value = outstanding[(choice >> 3) % len(outstanding)]

@@ -9,7 +9,7 @@ Messages are drawn where they arrive. What the controller decides stands under `
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
@@ -18,11 +18,13 @@ from ottla.simulation import messages
 from ottla.simulation.comparison import value_name
 from ottla.simulation.messages import Message
 from ottla.simulation.running import Result
+from ottla.simulation.swarm import STEPS_MAX
+from ottla.simulation.world import Event
 
 WIDTH: Final = 30
+ROUNDS_DRAWN: Final = 8
+"""How many rounds after everything healed: what does not come to rest in them does the same again and again."""
 _MARGIN: Final = 8
-
-Event = tuple[Any, ...]
 
 
 def draw(result: Result) -> str:
@@ -42,7 +44,12 @@ def draw(result: Result) -> str:
         "",
         "step".ljust(_MARGIN) + "".join(name.center(WIDTH) for name in names),
     ]
+    last = STEPS_MAX + ROUNDS_DRAWN
     for step, kind, *rest in result.world.trace:
+        if kind == "everything heals":
+            last = step + ROUNDS_DRAWN
+        if step > last and kind != "violation":
+            continue
         drawn = _line(columns, str(kind), tuple(rest))
         if drawn is not None:
             lines.append(f"{step:>5}".ljust(_MARGIN) + drawn)

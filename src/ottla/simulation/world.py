@@ -12,7 +12,7 @@ make is possible, and many that it makes once in a year.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ottla.metadata.controller.partition_leadership import new_state
 from ottla.metadata.image.image import BrokerImage
@@ -34,6 +34,9 @@ COORDINATOR: Final = 1
 
 IN_FLIGHT_MAX: Final = 64
 """Messages on their way; what is sent beyond is lost."""
+
+Event = tuple[Any, ...]
+"""Of a trace: the number of the step, what happened, and to whom."""
 
 Handler = Callable[["World", Message], Message | None]
 
@@ -121,7 +124,7 @@ class World:
         self.network: list[Message] = []
         self.cut: set[tuple[int, int]] = set()
         """Links that carry nothing, by sender and receiver."""
-        self.trace: list[tuple[object, ...]] | None = [] if traced else None
+        self.trace: list[Event] | None = [] if traced else None
         count = swarm.broker_count
         self.brokers = [Broker(broker_id, self.partitions) for broker_id in range(count + 1)]
         self.ledgers = [Ledger(partition) for partition in range(self.partitions)]
