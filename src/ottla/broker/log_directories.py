@@ -11,6 +11,7 @@ from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.runtime.turns import in_turns
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.file_names import may_have_future
 from ottla.storage.log_manager import LogManager
@@ -72,12 +73,13 @@ class LogDirectoryService:
         except ApiError as error:
             return [error] * len(wanted)
         outcomes: list[ApiError | None] = []
-        for name, path in wanted:
-            try:
-                await self._alter(name, path)
-                outcomes.append(None)
-            except ApiError as error:
-                outcomes.append(error)
+        async for some in in_turns(wanted):
+            for name, path in some:
+                try:
+                    await self._alter(name, path)
+                    outcomes.append(None)
+                except ApiError as error:
+                    outcomes.append(error)
         return outcomes
 
     async def _alter(self, name: TopicPartition, path: str) -> None:
