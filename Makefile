@@ -42,8 +42,9 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
 
-chaos: $(STAMP)/test ## Kill brokers, cut their power, fill and break their disks, and check that nothing acknowledged is lost (KILLS=500 for more)
-	@$(BIN)/python -m chaos --kills $(KILLS) --json build/chaos.json
+chaos: ROUNDS = 16
+chaos: $(STAMP)/test ## Kill brokers, alone and in a cluster, break their disks, and check that nothing acknowledged is lost (KILLS=500 ROUNDS=100)
+	@$(BIN)/python -m chaos --kills $(KILLS) --rounds $(ROUNDS) --json build/chaos.json
 
 races: $(STAMP)/test ## Do what people do to one broker at the same time, and check every answer (RACES_SECONDS=3600 RACES_SEED=7 for more)
 	@$(BIN)/python -m races --seconds $(RACES_SECONDS) --seed $(RACES_SEED) --json build/races.json

@@ -1,4 +1,4 @@
-"""`python -m chaos`: crash brokers, cut their power, fill and break their disks, and check what is left."""
+"""`python -m chaos`: crash brokers, alone and in a cluster, cut their power, break their disks; check what is left."""
 
 import json
 import logging
@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from chaos.bit_flip import PLACES, bit_flip
 from chaos.chapter import Round
+from chaos.cluster_chapter import ClusterRound
+from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
 from chaos.disk_trouble import failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.faulty_disk import CompilerError
@@ -22,23 +24,25 @@ from chaos.read_errors import unreadable_disk
 from chaos.report import Report
 from chaos.stage import TroubleOutcome
 
-PARTS = ("kill", "power-cut", "disk", "bit-flip")
+PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--kills", default=200, show_default=True, help="How often a broker is killed.")
 @click.option("--power-cuts", default=30, show_default=True, help="How often its file system is shut down.")
+@click.option("--rounds", default=16, show_default=True, help="How often something is done to a cluster.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
-def main(parts: tuple[str, ...], kills: int, power_cuts: int, seed: int, json_path: Path | None) -> None:
-    """Run PARTS, all by default: kill, power-cut, disk, bit-flip. Ends with 1 when something was found wrong.
+def main(parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, seed: int, json_path: Path | None) -> None:
+    """Run PARTS, all by default: kill, power-cut, disk, bit-flip, cluster. Ends with 1 when something was found wrong.
 
     \b
     Examples:
       python -m chaos
       python -m chaos kill --kills 20 --seed 7
       python -m chaos disk bit-flip --json chaos.json
+      python -m chaos cluster --rounds 100
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
@@ -54,6 +58,8 @@ def main(parts: tuple[str, ...], kills: int, power_cuts: int, seed: int, json_pa
                 report.crashes.append(run_power_cuts(root, power_cuts, seed, _bar(progress, "power cut", power_cuts)))
             except LoopImageError as error:
                 report.left_out["power cut"] = str(error)
+        if "cluster" in wanted:
+            report.clusters.append(run_cluster(root, rounds, seed, _cluster_bar(progress, rounds)))
         scenarios = _scenarios(root, wanted)
         if scenarios:
             task = progress.add_task("disks", total=len(scenarios))
@@ -101,6 +107,16 @@ def _bar(progress: Progress, name: str, total: int) -> Callable[[int, Round], No
     def on_round(number: int, done: Round) -> None:
         worst = max(done.recovery_s.values())
         progress.update(task, completed=number + 1, description=f"{name}: {done.moment.value}, back in {worst:.1f} s")
+
+    return on_round
+
+
+def _cluster_bar(progress: Progress, total: int) -> Callable[[int, ClusterRound], None]:
+    task = progress.add_task("cluster", total=total)
+
+    def on_round(number: int, done: ClusterRound) -> None:
+        description = f"cluster: {done.fault}, silent for {done.silence_s:.1f} s"
+        progress.update(task, completed=number + 1, description=description)
 
     return on_round
 

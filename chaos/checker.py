@@ -29,6 +29,7 @@ class Kind(Enum):
     REDELIVERED = "delivered again although its commit was acknowledged before"
     SKIPPED = "never delivered to a group"
     COPIED_WRONG = "a copy in transactions that is not what was copied"
+    DIVERGED = "replicas that are not the same"
     TOPIC_LOST = "a topic that was acknowledged is not there, or not whole"
 
 

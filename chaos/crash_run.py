@@ -1,8 +1,9 @@
 """Many crashes in a row, in chapters, each with a broker and a checker of its own."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -38,11 +39,7 @@ class CrashReport:
 
     def counts(self) -> dict[str, int]:
         """Sums over the chapters."""
-        total: dict[str, int] = {}
-        for chapter in self.chapters:
-            for name, count in chapter.counts.items():
-                total[name] = total.get(name, 0) + count
-        return total
+        return sums(chapter.counts for chapter in self.chapters)
 
     def moments(self) -> dict[str, int]:
         """How many crashes at each moment; those whose moment did not come count as `missed`."""
@@ -61,8 +58,8 @@ class CrashReport:
         if not rounds:
             return {}
         names = rounds[0].recovery_s.keys()
-        found = {name: _summary([each.recovery_s[name] for each in rounds]) for name in sorted(names)}
-        return {"broker ready": _summary([each.ready_s for each in rounds]), **found}
+        found = {name: summary([each.recovery_s[name] for each in rounds]) for name in sorted(names)}
+        return {"broker ready": summary([each.ready_s for each in rounds]), **found}
 
     def as_json(self) -> dict[str, object]:
         """Everything but the single rounds."""
@@ -77,7 +74,17 @@ class CrashReport:
         }
 
 
-def _summary(seconds: list[float]) -> dict[str, float]:
+def sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What was counted, added up."""
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def summary(seconds: list[float]) -> dict[str, float]:
+    """p50, p90 and max."""
     ordered = sorted(seconds)
     p90 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.9))]
     return {"p50": round(median(ordered), 3), "p90": round(p90, 3), "max": round(ordered[-1], 3)}
@@ -89,6 +96,10 @@ def plan_moments(rounds: int, rng: Random) -> list[Moment]:
     moments = [kinds[index % len(kinds)] for index in range(rounds)]
     rng.shuffle(moments)
     return moments
+
+
+def _told(on_round: OnRound, first: int, done: Round) -> None:
+    on_round(first + done.number, done)
 
 
 def run_kills(root: Path, rounds: int, seed: int, on_round: OnRound) -> CrashReport:
@@ -104,7 +115,7 @@ def run_kills(root: Path, rounds: int, seed: int, on_round: OnRound) -> CrashRep
             kill,
             moments[first : first + ROUNDS_PER_CHAPTER],
             rng,
-            lambda done, first=first: on_round(first + done.number, done),
+            partial(_told, on_round, first),
         )
         report.chapters.append(chapter)
         if not chapter.violations:

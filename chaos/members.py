@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Event
+from typing import Literal
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as AiokafkaPartition
@@ -85,7 +86,21 @@ class GroupMember(Worker):
 
 
 class ConfluentMember(GroupMember):
-    """librdkafka."""
+    """librdkafka, with the classic protocol of groups or that of KIP-848."""
+
+    def __init__(
+        self,
+        group: str,
+        bootstrap: str,
+        recorder: Recorder,
+        partitions: list[Partition],
+        protocol: Literal["classic", "consumer"] = "classic",
+    ) -> None:
+        super().__init__(group, bootstrap, recorder, partitions)
+        # With KIP-848 the session's time is the broker's setting.
+        self._protocol: dict[str, str] = {"group.protocol": protocol}
+        if protocol == "classic":
+            self._protocol["session.timeout.ms"] = str(SESSION_MS)
 
     def live(self) -> None:
         """One life."""
@@ -96,8 +111,8 @@ class ConfluentMember(GroupMember):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
-                "session.timeout.ms": SESSION_MS,
                 "log_level": 2,
+                **self._protocol,
             }
         )
         self._ask_committed(consumer)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from chaos.cluster_run import ClusterReport
 from chaos.crash_run import CrashReport
 from chaos.stage import TroubleOutcome
 
@@ -15,6 +16,7 @@ class Report:
     """Everything that was run, and what could not be, with the reason."""
 
     crashes: list[CrashReport] = field(default_factory=list)
+    clusters: list[ClusterReport] = field(default_factory=list)
     troubles: list[TroubleOutcome] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -22,12 +24,14 @@ class Report:
     def problems(self) -> list[str]:
         """Whatever must not be."""
         found = [f"{report.kind}: {violation}" for report in self.crashes for violation in report.violations]
+        found += [f"cluster: {violation}" for report in self.clusters for violation in report.violations]
         return found + [f"{trouble.name}: {problem}" for trouble in self.troubles for problem in trouble.problems]
 
     def as_json(self) -> dict[str, object]:
         """As plain values."""
         return {
             "crashes": [report.as_json() for report in self.crashes],
+            "clusters": [report.as_json() for report in self.clusters],
             "troubles": [{"name": each.name, "facts": each.facts, "problems": each.problems} for each in self.troubles],
             "left_out": self.left_out,
             "problems": len(self.problems),
@@ -38,6 +42,8 @@ class Report:
         if self.crashes:
             console.print(_crash_table(self.crashes))
             console.print(_moment_table(self.crashes))
+        for report in self.clusters:
+            console.print(_cluster_table(report))
         if self.troubles:
             console.print(_trouble_table(self.troubles))
         for name, reason in self.left_out.items():
@@ -72,6 +78,16 @@ def _moment_table(reports: Sequence[CrashReport]) -> Table:
     table = Table("crashed during", *(report.kind for report in reports))
     for name in dict.fromkeys(name for report in reports for name in report.moments()):
         table.add_row(name, *(str(report.moments().get(name, 0)) for report in reports))
+    return table
+
+
+def _cluster_table(report: ClusterReport) -> Table:
+    table = Table("what was done", "rounds", "s without an acknowledgement", "s until all were in sync")
+    table.title = f"a cluster under load: {len(report.rounds)} rounds"
+    for name, seconds in report.by_fault().items():
+        cells = [f"{each['p50']:.2f} / {each['p90']:.2f} / {each['max']:.2f}" for each in seconds.values()]
+        table.add_row(name, str(sum(each.fault == name for each in report.rounds)), *cells)
+    table.caption = "p50 / p90 / max; " + ", ".join(f"{name}: {count:,}" for name, count in report.counts().items())
     return table
 
 

@@ -14,7 +14,8 @@ from workload.worker import PATIENCE_S
 class TopicMaker:
     """Asks for one topic after the other and notes what the broker said."""
 
-    def __init__(self, bootstrap: str, recorder: Recorder) -> None:
+    def __init__(self, bootstrap: str, recorder: Recorder, replication_factor: int = 1) -> None:
+        self._replication_factor = replication_factor
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         self._recorder = recorder
         self._numbers = count()
@@ -24,7 +25,7 @@ class TopicMaker:
         """Ask for a topic of its own name, without waiting."""
         number = next(self._numbers)
         creation = self._recorder.create_topic(f"made-{number}", 1 + number % 3)
-        wanted = NewTopic(creation.topic, creation.partition_count, 1)
+        wanted = NewTopic(creation.topic, creation.partition_count, self._replication_factor)
         (future,) = self._admin.create_topics([wanted], request_timeout=PATIENCE_S).values()
         self._waiting.append((creation, future))
 
@@ -39,9 +40,13 @@ class TopicMaker:
             creation.outcome = Outcome.OK
 
 
-def create_load_topics(bootstrap: str, topics: dict[str, int], config: dict[str, str]) -> None:
+def create_load_topics(
+    bootstrap: str, topics: dict[str, int], config: dict[str, str], replication_factor: int = 1
+) -> None:
     """The topics of the load. Raises KafkaException."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    wanted = [NewTopic(topic, partition_count, 1, config=config) for topic, partition_count in topics.items()]
+    wanted = [
+        NewTopic(topic, partition_count, replication_factor, config=config) for topic, partition_count in topics.items()
+    ]
     for future in admin.create_topics(wanted).values():
         future.result(PATIENCE_S)

@@ -27,6 +27,10 @@ class Worker(ABC):
         if self._thread.is_alive():
             raise TimeoutError(f"{self.name} does not come to its end")
 
+    def give_up(self) -> None:
+        """Begin nothing new; nobody waits for the end."""
+        self._stopping.set()
+
     def require_sound(self) -> None:
         """Raise what the thread died of, if it did."""
         if self._crash is not None:

@@ -7,11 +7,13 @@ import pytest
 
 from chaos.bit_flip import PLACES, bit_flip
 from chaos.chapter import ChapterResult, run_chapter
+from chaos.cluster_chapter import BROKER_SETTINGS, REPLICAS, run_cluster_chapter
 from chaos.crash import PowerCut, kill
 from chaos.disk_trouble import failing_disk, full_disk
 from chaos.faulty_disk import CompilerError
 from chaos.loop_image import LoopImage, LoopImageError
 from chaos.moments import Moment
+from tests.cluster import Cluster
 
 
 def require_sound(result: ChapterResult) -> None:
@@ -23,6 +25,15 @@ def require_sound(result: ChapterResult) -> None:
 def test_nothing_acknowledged_is_lost_changed_duplicated_or_reordered_by_kills(tmp_path: Path) -> None:
     moments = [Moment.ROLL, Moment.CHECKPOINT, Moment.TOPIC_CREATION, Moment.COMMIT]
     require_sound(run_chapter(tmp_path / "data", tmp_path, kill, moments, Random(4), lambda _: None))
+
+
+@pytest.mark.long
+def test_nothing_acknowledged_is_lost_whoever_of_a_cluster_is_killed(tmp_path: Path) -> None:
+    faults = ["kill -9 of a leader", "kill -9 of a coordinator", "kill -9 of all"]
+    cluster = Cluster(tmp_path, REPLICAS, dict(BROKER_SETTINGS))
+    result = run_cluster_chapter(cluster, faults, Random(4), lambda _: None)
+    assert result.violations == []
+    assert result.counts["records acknowledged"] == result.counts["records read back"] > 0
 
 
 def test_nothing_acknowledged_is_lost_by_a_power_cut(tmp_path: Path) -> None:

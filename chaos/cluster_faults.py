@@ -1,0 +1,86 @@
+"""What is done to a cluster; when a function returns, its fault is over, and every broker runs again."""
+
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+
+from tests.broker_process import BrokerProcess
+from tests.cluster import Cluster
+
+AWAY_S = 3.0
+"""The longest that a broker that was killed or stopped stays away."""
+PAUSE_S = 12.0
+"""Longer than `broker.session.timeout.ms` by default: others lead when the broker goes on as if nothing had been."""
+COORDINATED = ("__consumer_offsets", "__transaction_state")
+
+Fault = Callable[[Cluster, Random], None]
+
+
+def kill_leader(cluster: Cluster, rng: Random) -> None:
+    """Who leads a partition of the load."""
+    _kill([cluster.leader(rng.choice(("load-confluent", "load-aiokafka")), rng.randrange(2))], rng)
+
+
+def kill_controller(cluster: Cluster, rng: Random) -> None:
+    """Who decides."""
+    _kill([cluster.controller], rng)
+
+
+def kill_coordinator(cluster: Cluster, rng: Random) -> None:
+    """Who coordinates a part of the groups, or of the transactions."""
+    _kill([cluster.leader(rng.choice(COORDINATED), rng.randrange(2))], rng)
+
+
+def kill_any(cluster: Cluster, rng: Random) -> None:
+    """Whoever it is."""
+    _kill([rng.choice(list(cluster.brokers.values()))], rng)
+
+
+def kill_two(cluster: Cluster, rng: Random) -> None:
+    """More than min.insync.replicas allows for: nothing is acknowledged until one is back."""
+    _kill(rng.sample(list(cluster.brokers.values()), 2), rng)
+
+
+def kill_all(cluster: Cluster, rng: Random) -> None:
+    """All at once."""
+    _kill(list(cluster.brokers.values()), rng)
+
+
+def stop(cluster: Cluster, rng: Random) -> None:
+    """As an operator does."""
+    broker = rng.choice(list(cluster.brokers.values()))
+    broker.stop()
+    time.sleep(rng.uniform(0, AWAY_S))
+    broker.start()
+
+
+def pause(cluster: Cluster, rng: Random) -> None:
+    """Nobody hears of it until the time of silence is over; then it goes on as if it still led what it led."""
+    broker = rng.choice(list(cluster.brokers.values()))
+    broker.pause()
+    try:
+        time.sleep(PAUSE_S)
+    finally:
+        broker.resume()
+
+
+FAULTS: dict[str, Fault] = {
+    "kill -9 of a leader": kill_leader,
+    "kill -9 of the controller": kill_controller,
+    "kill -9 of a coordinator": kill_coordinator,
+    "kill -9 of any": kill_any,
+    "kill -9 of two": kill_two,
+    "kill -9 of all": kill_all,
+    "stop": stop,
+    "pause": pause,
+}
+
+
+def _kill(brokers: Sequence[BrokerProcess], rng: Random) -> None:
+    for broker in brokers:
+        broker.kill()
+    time.sleep(rng.uniform(0, AWAY_S))
+    for broker in brokers:
+        broker.spawn()
+    for broker in brokers:
+        broker.wait_until_ready()
