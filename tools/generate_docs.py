@@ -163,7 +163,6 @@ LEFT_OUT = {
     ApiKey.UPDATE_FEATURES: "the features that are served",
     ApiKey.DESCRIBE_LOG_DIRS: "no directory is ever cordoned",
     ApiKey.DESCRIBE_CLUSTER: "brokers; controllers have no address of their own",
-    ApiKey.DELETE_RECORDS: "followers are not waited for: their logs begin there with their next fetch",
     ApiKey.ENVELOPE: "between brokers",
     ApiKey.ALTER_PARTITION: "between brokers; 2 does not say which life of a broker is meant",
     ApiKey.BROKER_HEARTBEAT: "between brokers",

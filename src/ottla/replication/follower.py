@@ -28,6 +28,8 @@ class Follower:
 
     is_replicated = True
     """Its leader decides what is committed."""
+    low_watermark = -1
+    """Its leader knows."""
     epoch_start_offset = 0
     """Only a leader has one."""
     unacknowledged_count = 0

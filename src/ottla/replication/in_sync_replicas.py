@@ -206,6 +206,13 @@ class InSyncReplicas:
             default=end_offset,
         )
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The lowest log start of the leader, whose own is given, and of the followers that are alive."""
+        starts = (
+            state.log_start_offset for broker_id, state in self.followers.items() if broker_id in self._live_brokers
+        )
+        return min((log_start_offset, *starts))
+
     def is_eligible(self, broker_id: int) -> bool:
         """Whether the incarnation of a broker that fetches is the one that is alive (KIP-841, KIP-903)."""
         state = self.followers.get(broker_id)

@@ -59,6 +59,11 @@ class Leader:
         self._ack_queue, self._append_queue = before._ack_queue, before._append_queue
 
     @property
+    def low_watermark(self) -> int:
+        """The lowest log start of the replicas that are alive: nothing below it comes back (KIP-107)."""
+        return self._partition.log.log_start_offset
+
+    @property
     def unacknowledged_count(self) -> int:
         """How many appends wait for the high watermark."""
         return len(self._ack_queue)

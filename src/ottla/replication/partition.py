@@ -338,6 +338,11 @@ class Partition:
         return epoch_end(log.leader_epochs, own_epoch, log.log_end_offset, epoch)
 
     @property
+    def low_watermark(self) -> int:
+        """The lowest log start of the replicas that are alive, of a partition that this broker leads."""
+        return self.role.low_watermark
+
+    @property
     def is_behind_election(self) -> bool:
         """Whether what was there when this broker began to lead is not known to be committed yet (KIP-207)."""
         return self.high_watermark < self.role.epoch_start_offset

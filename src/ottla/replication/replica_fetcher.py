@@ -298,13 +298,15 @@ class ReplicaFetcher:
         if data.diverging_epoch.epoch >= 0:
             self._cut(followed, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             return None
-        end_offset = log.log_end_offset
+        start_offset, end_offset = log.log_start_offset, log.log_end_offset
         records = data.records
         assert records is None or isinstance(records, memoryview)
         followed.role.append_from_leader(records if records is not None else _NOTHING, data.high_watermark)
         followed.role.follow_log_start(data.log_start_offset)
         followed.failures = 0
         if log.log_end_offset == end_offset:
+            if log.log_start_offset != start_offset:
+                self._fetch_on(followed)  # who deletes records waits for the leader to hear of it
             return None
         if partition.is_throttled and records is not None:
             self._quota.record(records.nbytes)

@@ -78,6 +78,11 @@ class ReplicatedLeader(Leader):
         """Whether a replica is in the ISR."""
         return broker_id in self.in_sync.committed
 
+    @property
+    def low_watermark(self) -> int:
+        """See `Leader.low_watermark`; -1 while a follower that is alive has not said where its log begins."""
+        return self.in_sync.low_watermark(super().low_watermark)
+
     def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
         """A replica has everything below `offset`, which is within this log and follows a record that both have.
 

@@ -254,7 +254,7 @@ class Server:
             transactions=transactions,
             cluster=ClusterView(config, lambda: self._metadata.image, authorizer),
             producer_ids=producer_ids,
-            record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, authorizer),
+            record_deletion=RecordDeletion(self._replicas, self._logs.checkpoint_log_starts, doors.timer, authorizer),
             log_directories=LogDirectoryService(self._logs, self._replicas, authorizer),
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),

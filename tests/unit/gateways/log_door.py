@@ -56,7 +56,7 @@ class LogDoor:
         self.logs.load()
         self.logs.attach(loop)
         self.replicas = ReplicaManager()
-        self.record_deletion = RecordDeletion(self.replicas, self.logs.checkpoint_log_starts)
+        self.record_deletion = RecordDeletion(self.replicas, self.logs.checkpoint_log_starts, self.timer)
         self.log_directories = LogDirectoryService(self.logs, self.replicas)
         self.active_producers = ActiveProducers(self.replicas, ALLOW_ALL)
         self.fetch_purgatory = Purgatory(self.timer)

@@ -207,8 +207,8 @@ async def test_a_log_start_that_cannot_be_written_is_not_acknowledged(log_door):
         assert list(names) == [TopicPartition("t", 0), TopicPartition("x", 0)]
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    deletion = RecordDeletion(log_door.replicas, full)
-    refused, unknown = await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3), RecordsBefore("x", 0, 3)])
+    deletion = RecordDeletion(log_door.replicas, full, log_door.timer)
+    refused, unknown = await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3), RecordsBefore("x", 0, 3)], 0)
     assert isinstance(refused, ApiError)
     assert isinstance(unknown, ApiError)
     assert (refused.code, unknown.code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

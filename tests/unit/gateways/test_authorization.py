@@ -244,7 +244,9 @@ async def test_replicas_are_moved_by_who_may_alter_the_cluster(log_door, rules):
 async def test_records_are_deleted_by_who_may_delete_the_topic(log_door, rules):
     partition = await log_door.partition()
     await log_door.append(partition, 3)
-    log_door.record_deletion = RecordDeletion(log_door.replicas, log_door.logs.checkpoint_log_starts, rules)
+    log_door.record_deletion = RecordDeletion(
+        log_door.replicas, log_door.logs.checkpoint_log_starts, log_door.timer, rules
+    )
     wanted = deletion.DeleteRecordsTopic("t", (deletion.DeleteRecordsPartition(0, 2),))
     request = deletion.DeleteRecordsRequest(topics=(wanted,))
     for code, log_start in ((NOT_THE_TOPIC, 0), (ErrorCode.NONE, 2)):

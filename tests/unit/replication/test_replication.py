@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.broker.offsets import EARLIEST, LATEST, OffsetService
+from ottla.broker.record_deletion import RecordDeletion, RecordsBefore
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -237,6 +238,29 @@ async def test_an_election_in_a_new_epoch_takes_over_who_waits_on_the_same_leade
         )
         await made.spread()
         assert await acked(waits) is ErrorCode.NONE
+
+
+async def test_what_is_deleted_is_deleted_on_every_replica_that_is_alive_before_it_is_said_to_be(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        for value in (b"a", b"b", b"c"):
+            assert await acked(made.leader.append(value)) is ErrorCode.NONE
+        leader = made.leader
+        deletion = RecordDeletion(leader.replicas, leader.logs.checkpoint_log_starts, leader.timer)
+        assert await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 2)], 20_000) == [2]
+        assert [each.partition.log.log_start_offset for each in made.brokers.values()] == [2, 2, 2]
+        made.unreachable.add(3)
+        [late] = await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3)], 50)
+        assert isinstance(late, ApiError)
+        assert late.code is ErrorCode.REQUEST_TIMED_OUT
+        await made.fence(3)
+        assert await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3)], 20_000) == [3]
+        await made.fence(leader.broker_id)
+        assert made.leader.partition.log.log_start_offset == 3
+        [elsewhere] = await deletion.delete(ANONYMOUS, [RecordsBefore("t", 0, 3)], 20_000)
+        assert isinstance(elsewhere, ApiError)
+        assert elsewhere.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_an_older_image_changes_nothing(tmp_path: Path) -> None:

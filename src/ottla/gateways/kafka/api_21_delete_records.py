@@ -1,7 +1,7 @@
 """DeleteRecords (key 21), versions 0 to 2 (KIP-107).
 
-1 the same as 0; 2 flexible. Kafka waits for the followers as long as the request's time-out; here the log start is on
-disk when the answer leaves, and nobody else has to follow.
+1 the same as 0; 2 flexible. When the answer leaves, the log start is on disk, and every replica that is alive begins
+there; that is waited for as long as the time-out of the request.
 """
 
 from typing import Final
@@ -30,7 +30,9 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
         for partition in topic.partitions
     }
     outcomes = await ctx.broker.record_deletion.delete(
-        ctx.principal, [RecordsBefore(topic, index, offset) for (topic, index), offset in wanted.items()]
+        ctx.principal,
+        [RecordsBefore(topic, index, offset) for (topic, index), offset in wanted.items()],
+        request.timeout_ms,
     )
     results: dict[str, list[DeleteRecordsPartitionResult]] = {}
     for (topic, index), outcome in zip(wanted, outcomes, strict=True):
