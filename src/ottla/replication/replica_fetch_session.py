@@ -48,6 +48,10 @@ class ReplicaFetchSession:
             self._changed.pop(key, None)
             self._forgotten[key] = None
 
+    def is_asked(self, key: PartitionId) -> bool:
+        """Whether the last request fetches a partition from where it is wanted; it may be wanted anew since."""
+        return key in self._wanted and key not in self._changed
+
     def offset(self, key: PartitionId) -> int:
         """From where a partition is fetched; -1 when it is not."""
         partition = self._wanted.get(key)

@@ -260,6 +260,8 @@ class ReplicaFetcher:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is None or not self._is_current(followed):
                     continue
+                if not self._session.is_asked(followed.key):
+                    continue  # what this answers was asked for another log, or by a follower of another epoch
                 try:
                     done = self._take_partition(followed, data)
                 except ApiError as error:

@@ -108,6 +108,16 @@ class Broker:
     async def start(self) -> None:
         self.logs.load()
         self.logs.attach(asyncio.get_running_loop())
+        await self._hold()
+        self.isr_manager.start()
+
+    async def begin_anew(self) -> None:
+        """Drop the replica, and be given another one."""
+        self.replicas.remove([NAME])
+        await self.logs.delete_log(NAME)
+        await self._hold()
+
+    async def _hold(self) -> None:
         log = await self.logs.create_log(NAME, TOPIC_ID, SEGMENTS)
         self.partition = Partition(
             NAME,
@@ -124,7 +134,6 @@ class Broker:
         self.partition.min_insync_replicas = self.cluster.min_isr
         self.partition.subscribe(self.changed)
         self.replicas.add(self.partition)
-        self.isr_manager.start()
 
     def changed(self, partition: Partition) -> None:
         """For those who read."""
