@@ -93,6 +93,9 @@ class Peer:
         """The client is over a quota. What it sends is handled all the same here."""
         self.muted_ms.append(throttle_ms)
 
+    def drain(self) -> None:
+        """Nothing more of it is to be read. What it sends is handled all the same here."""
+
     def complain(self, what: str) -> None:
         """What the broker says in its log."""
 

@@ -1,6 +1,7 @@
 """DescribeTransactions (key 65), version 0 (KIP-664)."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
@@ -17,13 +18,16 @@ from ottla.runtime.turns import Pace, next_turn
 from ottla.transactions.answers import DescribeTransactionAnswer
 
 
-async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> None:
+async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     """Show transactional ids and the partitions of their transactions; one that is asked for twice is shown once."""
     transactional_ids = tuple(dict.fromkeys(request.transactional_ids))
-    gather: Gather[TransactionState] = Gather(
-        len(transactional_ids),
-        lambda states: ctx.respond(DescribeTransactionsResponse(transaction_states=tuple(states))),
-    )
+    answered: asyncio.Future[DescribeTransactionsResponse] = asyncio.get_running_loop().create_future()
+
+    def answer(states: Sequence[TransactionState]) -> None:
+        if not answered.done():  # nobody waits once the connection is gone
+            answered.set_result(DescribeTransactionsResponse(transaction_states=tuple(states)))
+
+    gather: Gather[TransactionState] = Gather(len(transactional_ids), answer)
     pace = Pace()
     for index, transactional_id in enumerate(transactional_ids):
         if pace.is_enough():
@@ -31,6 +35,7 @@ async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> N
         ctx.broker.transactions.describe(
             ctx.principal, transactional_id, _on_answer(transactional_id, gather.place(index))
         )
+    return await answered
 
 
 def _on_answer(
