@@ -106,6 +106,12 @@ class BrokerChannel:
             self._last_error = error
             self._end(attempt)
             _fail(attempt, error)
+        except Exception as error:
+            # To be told that one is cancelled is to end, for most who wait; only this attempt has.
+            self._failures += 1
+            self._end(attempt)
+            _fail(attempt, BrokerUnreachableError(f"no connection to {self._name}: {error!r}"))
+            raise
         except BaseException:
             self._end(attempt)
             attempt.cancel()

@@ -151,9 +151,16 @@ class ReplicaFetcher:
             if not len(self._session):
                 self._has_work.clear()
                 await self._has_work.wait()
-            answer = await self._fetch()
-            if answer is not None:
-                await self._take(answer)
+            try:
+                answer = await self._fetch()
+                if answer is not None:
+                    await self._take(answer)
+            except Exception:
+                # Whatever it was: nobody else would fetch these partitions again.
+                logger.exception("fetching from broker %d failed; it is tried again", self.leader_id)
+                self._session.lost()
+                self._failures += 1
+                await self._timer.sleep(self._backoff_ms(self._failures))
 
     def _has_failed(self, followed: _Followed) -> None:
         """The disk failed: fetch the partition no more until it can be written again."""
@@ -362,6 +369,9 @@ class ReplicaFetcher:
             await change
         except (ApiError, OSError) as error:
             self._failed(followed, f"its log could not be cut: {error}")
+        except Exception:
+            logger.exception("%s could not be cut", followed.partition.topic_partition)
+            self._delay(followed)
         else:
             if self._is_current(followed):
                 self._fetch_on(followed)

@@ -248,3 +248,19 @@ async def test_a_closed_network_makes_no_connection(world: World) -> None:
     assert world.there.connections[0].closed
     with pytest.raises(BrokerNotKnownError):
         await world.ask()
+
+
+async def test_an_attempt_that_fails_as_nobody_expected_is_told_as_one_that_failed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(*_: object) -> None:
+        raise UnicodeError("a host name that no resolver takes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.network, "connect", connect)
+        with pytest.raises(BrokerUnreachableError, match="no resolver takes"):
+            await world.ask()
+    asked = asyncio.ensure_future(world.ask())
+    await world.settle()
+    world.timer.advance(250)
+    assert await asked == REQUEST

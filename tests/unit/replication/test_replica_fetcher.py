@@ -23,10 +23,15 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[FetchRequest] = []
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self.failure: Exception | None = None
+        """What the next request ends with, in place of an answer."""
 
     async def fetch(self, leader_id: int, number: int, request: FetchRequest, timeout_ms: int) -> FetchResponse:
         del leader_id, number, timeout_ms
         self.asked.append(request)
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
         data = PartitionData(partition_index=0, high_watermark=0, records=memoryview(await self._answers.get()))
         return FetchResponse(session_id=1, responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(data,)),))
 
@@ -78,3 +83,17 @@ async def test_a_replica_that_was_dropped_and_made_anew_takes_no_answer_to_the_o
         leader.answer(first + second)
         assert await leader.offset(4) == 4
         assert follower.contents == made.leader.contents
+
+
+async def test_a_fetch_that_fails_as_nobody_expected_is_tried_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 2) as made:
+        follower, leader = made.brokers[2], Leader()
+        await follower.fetchers.close()
+        await made.leader.append(b"first", count=3, acks=ACKS_LEADER)
+        leader.failure = RuntimeError("nobody thought of this")
+        fetcher = fetcher_of(follower, leader)
+        fetcher.add(follower.partition)
+        follower.tasks.spawn(fetcher.run(), "fetching")
+        assert await leader.offset(2) == 0
+        leader.answer(made.leader.contents)
+        assert await leader.offset(3) == 3
