@@ -1,6 +1,11 @@
 """What a transaction coordinator has written to each partition of a transaction to end it."""
 
+from typing import Final
+
 from msgspec import Struct
+
+EPOCH_FOR_EACH: Final = 2
+"""From this version of transactions on each has an epoch of its producer of its own (KIP-890)."""
 
 
 class TransactionMarker(Struct, frozen=True):

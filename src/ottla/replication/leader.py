@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.transaction_marker import TransactionMarker
+from ottla.model.transaction_marker import EPOCH_FOR_EACH, TransactionMarker
 from ottla.native import BatchInfo, validate_batches
 from ottla.native.errors import KernelError
 from ottla.records.control import ControlRecordType, EndTransactionMarker
@@ -168,7 +168,7 @@ class Leader:
             on_ack(AppendAck.refused(error))
             return
         if partition.verifications is not NO_VERIFICATIONS:
-            self._forget_verifications(batches)
+            self._forget_verifications(batches, transaction_version)
         ack = AppendAck(_NONE, None, info.first_offset, info.log_append_time_ms, info.log_start_offset)
         if info.duplicate and on_buffer_free is not None:
             on_buffer_free()
@@ -183,11 +183,16 @@ class Leader:
         else:
             leader_ack.ack = ack
 
-    def _forget_verifications(self, batches: Sequence[BatchInfo]) -> None:
+    def _forget_verifications(self, batches: Sequence[BatchInfo], transaction_version: int) -> None:
         """Transactions of these batches have begun here, or ended."""
+        verifications = self._partition.verifications
         for batch in batches:
-            if batch.is_transactional:
-                self._partition.verifications.forget(batch.producer_id)
+            if not batch.is_transactional:
+                continue
+            if transaction_version >= EPOCH_FOR_EACH:
+                verifications.end_before(batch.producer_id, batch.producer_epoch)
+            else:
+                verifications.forget(batch.producer_id)
 
     def _require_insync_replicas(self) -> None:
         """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""

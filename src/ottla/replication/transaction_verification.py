@@ -6,6 +6,7 @@ part of the transaction: without that, nobody would ever write a marker for it.
     first batch ---> asked (a `Verification` is made) ---> answered: verified ---> appended: the transaction is open
                                    |
                                    marker: the Verification is gone, the batch that waits for its answer is refused
+                                   marker of an earlier epoch's transaction: nothing changes
 
 Each is an object of its own, so an answer to one that is gone cannot open a later transaction of the same producer.
 """
@@ -92,6 +93,14 @@ class TransactionVerifications:
     def forget(self, producer_id: int) -> None:
         """A transaction of the producer has begun here, or ended."""
         self._by_producer.pop(producer_id, None)
+
+    def end_before(self, producer_id: int, producer_epoch: int) -> None:
+        """A transaction that began before this epoch has ended here. The next one may be on its way: its producer was
+        told of the end when the coordinator had decided it, and the markers go to other brokers after that.
+        """
+        found = self._by_producer.get(producer_id)
+        if found is not None and found.producer_epoch < producer_epoch:
+            self.forget(producer_id)
 
     def require(self, batch: BatchInfo, verification: Verification | None, producers: ProducerStateManager) -> None:
         """Check that a transactional batch may be appended.

@@ -109,9 +109,9 @@ def append(partition: Partition, entry: Entry, *, sequence: int = 0, epoch: int 
     return appended
 
 
-async def end(partition: Partition, epoch: int = 0) -> None:
+async def end(partition: Partition, epoch: int = 0, version: int = 0) -> None:
     appended = Appended()
-    partition.append_marker(TransactionMarker(A, epoch, 0, False, 0), appended.on_ack)
+    partition.append_marker(TransactionMarker(A, epoch, 0, False, version), appended.on_ack)
     assert (await appended.ack).error is ErrorCode.NONE
 
 
@@ -235,6 +235,33 @@ async def test_a_marker_that_comes_before_the_answer_leaves_no_transaction_hangi
     gate.asked.answer()
     assert gate.errors == [ErrorCode.INVALID_TXN_STATE]
     assert partition.last_stable_offset == partition.high_watermark == 1
+
+
+async def test_a_marker_of_the_transaction_before_leaves_the_next_one_alone(new_partition: New) -> None:
+    partition, gate = await new_partition(), Gate()
+    gate.enter(partition, epoch=4)
+    gate.turn()
+    gate.asked.answer()
+    assert (await append(partition, gate.entries[-1][1], epoch=4).ack).error is ErrorCode.NONE
+    gate.enter(partition, epoch=5)  # the producer was told that it is aborted
+    gate.turn()
+    await end(partition, epoch=5, version=2)
+    gate.asked.answer()
+    assert gate.errors == [ErrorCode.NONE, ErrorCode.NONE]
+    assert (await append(partition, gate.entries[-1][1], epoch=5).ack).error is ErrorCode.NONE
+    gate.enter(partition, "goes on", epoch=5)
+    await end(partition, epoch=6, version=2)
+    assert (await append(partition, gate.entries[-1][1], sequence=1, epoch=5).ack).error is not ErrorCode.NONE
+
+
+@pytest.mark.parametrize("epoch", [4, 5])
+async def test_a_marker_of_its_own_transaction_ends_what_waits(new_partition: New, epoch: int) -> None:
+    partition, gate = await new_partition(), Gate()
+    gate.enter(partition, epoch=epoch)
+    gate.turn()
+    await end(partition, epoch=6, version=2)
+    gate.asked.answer()
+    assert gate.errors == [ErrorCode.INVALID_TXN_STATE]
 
 
 async def test_a_late_answer_does_not_open_the_next_transaction(new_partition: New) -> None:
