@@ -387,9 +387,14 @@ class PartitionKeeper:
             logger.exception("the coordinator of %s could not be let go of", partition.topic_partition)
 
     def _high_watermark_of(self, log: Log) -> int:
-        """What is committed: of a partition that is nowhere else what this replica counts as its own."""
+        """What is committed: of a partition that is nowhere else what this replica counts as its own.
+
+        Of a log that is not served, or not yet, no more than was known before: a start that fails commits nothing.
+        """
         partition = self._replicas.find(*log.topic_partition)
-        if partition is not None and partition.replica_count > 1:
+        if partition is None:
+            return self._logs.high_watermark(log.topic_partition)
+        if self.roles is not None or partition.replica_count > 1:
             return partition.high_watermark
         return log.flushed_end_offset if self._flush_before_ack else log.written_end_offset
 

@@ -485,3 +485,13 @@ async def test_what_was_committed_is_remembered_of_a_partition_that_others_have_
         assert [harness.partition(name).high_watermark for name in ("shared", "a")] == [0, 1]
         assert harness.partition("shared").log.log_end_offset == 1
         harness.groups.close()
+
+
+async def test_a_start_that_ends_before_the_partitions_are_served_takes_nothing_for_committed(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [build_batch([(0, b"k", b"v", ())]) for _ in range(3)])
+        directory.manager.high_watermark_of = lambda _log: 1
+    async with opened(tmp_path) as directory:
+        Harness(directory, tmp_path)
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
