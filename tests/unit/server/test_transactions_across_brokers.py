@@ -116,7 +116,7 @@ async def test_a_transaction_ends_on_every_broker_wherever_its_coordinator_is(wo
 async def test_offsets_of_groups_on_other_brokers_are_committed_with_the_transaction(world: World) -> None:
     seen = set()
     for index in range(6):
-        name, group = f"id-{index}", f"group-{index}"
+        name, group = f"id-{index}", f"group-{5 - index}"  # counted the other way, or their hashes move together
         async with world.producer(name) as producer:
             await producer.init_transactions()
             producer.begin_transaction()
