@@ -333,3 +333,10 @@ def test_what_another_broker_was_started_with_is_not_taken_from_this_one():
     nonsense = ResourceAlteration(request.resource, [Alteration("max.connections", SET, "many")])
     outcome = decide_config_alteration(image, [nonsense], started_with, 1).result[request.resource]
     assert isinstance(outcome, ApiError)
+
+
+def test_what_another_broker_sets_does_not_keep_a_setting_of_all_from_being_changed():
+    image = image_of(ConfigRecord(ConfigResourceType.BROKER, "2", "listeners", "SSL://:1"))
+    request = ResourceAlteration(ALL_BROKERS, [Alteration("log.retention.bytes", SET, "7")])
+    assert decide_config_alteration(image, [request], {}, 1).result == {ALL_BROKERS: None}
+    assert isinstance(decide_config_alteration(image, [request], {}, 2).result[ALL_BROKERS], ApiError)

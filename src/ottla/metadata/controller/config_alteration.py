@@ -128,7 +128,7 @@ def _changes(
         if name and name not in map(str, image.brokers):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
         is_known = not name or own_id in (None, int(name))
-        return _broker_changes(image, request, broker_settings if is_known else None)
+        return _broker_changes(image, request, broker_settings if is_known else None, own_id)
     if kind in SETTINGS_OF_NAMES and name:
         return names.changes(request)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
@@ -158,7 +158,10 @@ def _topic_changes(
 
 
 def _broker_changes(
-    image: MetadataImage, request: ResourceAlteration, broker_settings: Mapping[str, str] | None
+    image: MetadataImage,
+    request: ResourceAlteration,
+    broker_settings: Mapping[str, str] | None,
+    own_id: int | None,
 ) -> dict[str, str | None]:
     own = image.config(request.resource)
 
@@ -189,7 +192,7 @@ def _broker_changes(
         require_listeners_of_the_start(static, wanted)
     after: Mapping[str, str] = {name: value for name, value in {**own, **changes}.items() if value is not None}
     if request.resource == ALL_BROKERS:
-        for_all, for_one = after, _of_each_broker(image)
+        for_all, for_one = after, _of_brokers_started_so(image, own_id)
     else:
         for_all, for_one = image.config(ALL_BROKERS), [after]
     for each in for_one:  # what no setting can check alone
@@ -203,12 +206,14 @@ def _is_kafkas(name: str) -> bool:
     return refused_reason(name) is not None or ignored_reason(name, "") is not None
 
 
-def _of_each_broker(image: MetadataImage) -> list[Mapping[str, str]]:
-    """What each broker sets itself; nothing for those that set nothing."""
+def _of_brokers_started_so(image: MetadataImage, own_id: int | None) -> list[Mapping[str, str]]:
+    """What broker `own_id`, or each one for None, sets itself; nothing for those that set nothing."""
     own = [
         settings
         for resource, settings in image.configs.items()
-        if resource.type == ConfigResourceType.BROKER and resource != ALL_BROKERS
+        if resource.type == ConfigResourceType.BROKER
+        and resource != ALL_BROKERS
+        and own_id in (None, int(resource.name))
     ]
     return [{}, *own]
 
