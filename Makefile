@@ -11,6 +11,7 @@ RACES_SECONDS ?= 60
 RACES_SEED ?= 1
 SCHEDULES ?= 1000000
 SECONDS ?= 60
+BROKERS ?= 1
 STAMP := $(VENV)/.ottla
 
 .PHONY: setup run cluster test cluster-test test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
@@ -36,8 +37,8 @@ explore: $(STAMP)/test ## Try the properties of single parts with examples that 
 cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several brokers: each of them killed again and again, under transactions too
 	@$(BIN)/python -m pytest tests/system -k cluster -m long
 
-conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python
-	@$(BIN)/python -m pytest tests/conformance
+conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)
+	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance
 
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)

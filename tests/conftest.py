@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster
+from tests.shared_broker import shared_broker
 
 # How long an example takes says what else the machine does. Examples are the same in each run, so that a test which
 # fails says something about the change; `make explore` looks for new ones.
@@ -23,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One running broker for all tests that do not stop it; each test makes topics and groups of its own."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as process:
+    with shared_broker(tmp_path_factory.mktemp("broker")) as process:
         yield process
 
 

@@ -1,4 +1,5 @@
-"""What the tests of this folder prove, written to build/conformance.md and .json when they have run."""
+"""What the tests of this folder prove, written to build/conformance.md and .json when they have run (of a cluster:
+build/conformance-3-brokers.md and .json)."""
 
 from __future__ import annotations
 
@@ -11,18 +12,20 @@ from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import Client
 from tests.conformance.clients.known import WITH_CODECS
 from tests.conformance.proof_table import Outcome, Proof, as_json, as_markdown, claims
+from tests.shared_broker import BROKERS, shared_broker
 from tools.peers import PeerUnavailableError
 
 PROOFS = pytest.StashKey[dict[tuple[str, str, str], Proof]]()
 CLAIMS = pytest.StashKey[list[tuple[str, str]]]()
 REPORT_FOLDER = Path(__file__).resolve().parents[2] / "build"
+REPORT = "conformance" if BROKERS == 1 else f"conformance-{BROKERS}-brokers"
 
 
 @pytest.fixture(scope="session")
 def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that does not wait for more members, and lets sessions be short."""
     settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
-    with BrokerProcess(tmp_path_factory.mktemp("groups") / "data", settings) as process:
+    with shared_broker(tmp_path_factory.mktemp("groups"), settings) as process:
         yield process
 
 
@@ -55,6 +58,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.stash[CLAIMS] = claims(marks)
         except ValueError as wrong:
             raise pytest.UsageError(f"{item.nodeid}: {wrong}") from None
+        alone = item.get_closest_marker("alone")
+        if alone is not None and BROKERS > 1:
+            item.add_marker(pytest.mark.skip(reason=f"of a broker that is alone: {alone.args[0]}"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,8 +84,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     proofs = session.config.stash.get(PROOFS, {}).values()
     if proofs:
         REPORT_FOLDER.mkdir(exist_ok=True)
-        (REPORT_FOLDER / "conformance.md").write_text(as_markdown(proofs))
-        (REPORT_FOLDER / "conformance.json").write_text(as_json(proofs))
+        (REPORT_FOLDER / f"{REPORT}.md").write_text(as_markdown(proofs))
+        (REPORT_FOLDER / f"{REPORT}.json").write_text(as_json(proofs))
 
 
 def _first_line(report: pytest.TestReport) -> str:

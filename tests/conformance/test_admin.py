@@ -46,6 +46,7 @@ def python(broker: BrokerProcess) -> Iterator[KafkaAdminClient]:
 @pytest.mark.proves(client="confluent-kafka")
 class TestConfluent:
     @pytest.mark.proves(feature="admin: topics")
+    @pytest.mark.alone("it leads everything")
     def test_a_topic_lives_from_creation_to_deletion(self, confluent):
         name = fresh_name()
         only(confluent.create_topics([NewTopic(name, 3, 1)]))
@@ -84,7 +85,7 @@ class TestConfluent:
         [
             (NewTopic("bad name", 1, 1), KafkaError.TOPIC_EXCEPTION),
             (NewTopic("a" * 250, 1, 1), KafkaError.TOPIC_EXCEPTION),
-            (NewTopic("admin-refused", 1, 2), KafkaError.INVALID_REPLICATION_FACTOR),
+            (NewTopic("admin-refused", 1, 4), KafkaError.INVALID_REPLICATION_FACTOR),
             (NewTopic("admin-refused", 20_000, 1), KafkaError.POLICY_VIOLATION),
             (NewTopic("admin-refused", 1, replica_assignment=[[9]]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
             (NewTopic("admin-refused", 1, 1, config={"no.such": "1"}), KafkaError.INVALID_CONFIG),
@@ -165,6 +166,7 @@ class TestConfluent:
         assert not entries["log.retention.ms"].is_read_only
 
     @pytest.mark.proves(feature="admin: cluster")
+    @pytest.mark.alone("the cluster is its address")
     def test_the_cluster_is_the_broker_at_the_address_we_came_by(self, confluent, broker):
         cluster = confluent.describe_cluster().result(WAIT_S)
         assert cluster.cluster_id == confluent.list_topics(timeout=WAIT_S).cluster_id
@@ -186,6 +188,7 @@ class TestConfluent:
 @pytest.mark.proves(client="kafka-python")
 class TestKafkaPython:
     @pytest.mark.proves(feature="admin: topics")
+    @pytest.mark.alone("it leads everything")
     def test_a_topic_lives_from_creation_to_deletion(self, python):
         name = fresh_name()
         (created,) = python.create_topics([PythonNewTopic(name, 3, 1, topic_configs={"retention.ms": "5000"})])[
@@ -226,6 +229,7 @@ class TestKafkaPython:
         ]
 
     @pytest.mark.proves(feature="admin: topics")
+    @pytest.mark.alone("the broker that is asked at once may be another")
     def test_partitions_are_described_page_by_page(self, python):
         name = fresh_name()
         (created,) = python.create_topics([PythonNewTopic(name, 7, 1)])["topics"]
@@ -236,6 +240,7 @@ class TestKafkaPython:
         assert (answer["next_cursor"]["topic_name"], answer["next_cursor"]["partition_index"]) == (name, 3)
 
     @pytest.mark.proves(feature="admin: cluster")
+    @pytest.mark.alone("the cluster is its address")
     def test_the_cluster_is_described(self, python, broker):
         cluster = python.describe_cluster()
         assert cluster["controller_id"] == 1
@@ -245,6 +250,7 @@ class TestKafkaPython:
 @pytest.mark.proves(client="aiokafka")
 class TestAioKafka:
     @pytest.mark.proves(feature="admin: topics")
+    @pytest.mark.alone("the broker that is asked at once may be another")
     async def test_a_topic_lives_from_creation_to_deletion(self, broker):
         name = fresh_name()
         async with aio_client(broker) as client:
@@ -263,6 +269,7 @@ class TestAioKafka:
             assert name not in await client.list_topics()
 
     @pytest.mark.proves(feature="admin: cluster")
+    @pytest.mark.alone("the cluster is its address")
     async def test_the_cluster_is_described(self, broker):
         async with aio_client(broker) as client:
             cluster = await client.describe_cluster()

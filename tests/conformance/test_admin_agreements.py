@@ -67,9 +67,10 @@ class TestKafkaPython:
         assert name not in listed()
 
     @pytest.mark.proves(feature="reassignments")
+    @pytest.mark.alone("there is no other to move to")
     def test_a_partition_is_where_it_is_and_nowhere_else(self, python: Any) -> None:
         name = fresh_name()
-        python.create_topics([NewTopic(name, 1, 1)])
+        python.create_topics([NewTopic(name, 1, -1)])
         place = TopicPartition(name, 0)
         assert python.alter_partition_reassignments({place: [1]})[place] is None
         assert python.alter_partition_reassignments({place: [2]})[place] is InvalidReplicationAssignmentError

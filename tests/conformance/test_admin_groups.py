@@ -92,6 +92,7 @@ class TestKafkaPython:
 
 
 @pytest.mark.proves(client="aiokafka", feature="admin: groups")
+@pytest.mark.alone("it coordinates every group")
 async def test_aiokafka_lists_describes_and_reads_the_offsets_of_a_group(broker):
     topic, group = new_topic(broker, PARTITIONS), new_group()
     values = fill(broker, topic, 40)

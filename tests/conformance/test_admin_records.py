@@ -258,6 +258,7 @@ def test_kafka_python_learns_that_the_only_broker_leads(python, broker):
 
 
 @pytest.mark.proves(client="kafka-python", feature="admin: log directories")
+@pytest.mark.alone("its files are compared")
 def test_kafka_python_sees_how_large_logs_are(python, broker):
     topic = new_topic(broker, 2)
     fill(broker, topic, 4)
@@ -282,6 +283,7 @@ def test_kafka_python_sees_idempotent_producers(python, broker):
 
 
 @pytest.mark.proves(client="kafka-python", feature="admin: settings")
+@pytest.mark.alone("brokers are listed")
 def test_kafka_python_lists_resources_with_settings(python, broker):
     topic = new_topic(broker)
     assert topic in python.list_config_resources([ConfigResourceType.TOPIC])["topic"]

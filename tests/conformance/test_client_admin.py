@@ -32,6 +32,7 @@ each_program = each_client(["franz-go", "kafkajs"])
 
 @each_program
 @pytest.mark.proves(feature="admin: topics")
+@pytest.mark.alone("it leads everything")
 def test_a_topic_lives_from_creation_to_deletion(call, name: str) -> None:
     topic = f"admin-{uuid4().hex[:8]}"
     call("create_topic", topic=topic, count=3, configs={"retention.ms": "5000"})
@@ -63,6 +64,7 @@ def test_settings_are_changed_and_described(call, name: str) -> None:
 
 @each_program
 @pytest.mark.proves(feature="admin: cluster")
+@pytest.mark.alone("the cluster is its address")
 def test_the_cluster_is_the_broker_at_the_address_we_came_by(call, name: str, group_broker: BrokerProcess) -> None:
     cluster = call("cluster")
     assert (cluster["controller"], cluster["brokers"]) == (1, [group_broker.bootstrap])

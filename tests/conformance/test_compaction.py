@@ -20,7 +20,7 @@ from tests.conformance.clients.face import PATIENCE_S, Client, Reader, Record
 from tests.conformance.clients.known import CLIENTS, each_client
 from tests.conformance.topics import new_topic
 
-pytestmark = pytest.mark.proves(feature="compacted topics")
+pytestmark = [pytest.mark.proves(feature="compacted topics"), pytest.mark.alone("its files are read")]
 KEYS, ROUNDS, VALUE_BYTES = 50, 12, 10_000
 SEGMENT_BYTES = 1 << 20
 

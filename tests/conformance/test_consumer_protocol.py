@@ -23,6 +23,7 @@ from tests.conformance.group_members import (
     shared_by,
 )
 from tests.conformance.topics import new_topic
+from tests.shared_broker import shared_broker
 
 CLIENT = "confluent-kafka"
 FEATURE = "consumer protocol (KIP-848)"
@@ -50,7 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         "group.consumer.session.timeout.ms": "6000",
         "group.consumer.assignment.interval.ms": "0",
     }
-    with BrokerProcess(tmp_path_factory.mktemp("consumer-groups") / "data", settings) as process:
+    with shared_broker(tmp_path_factory.mktemp("consumer-groups"), settings) as process:
         yield process
 
 

@@ -35,6 +35,7 @@ def produce(broker: BrokerProcess, topic: str, count: int, acks: int | str, **co
 
 
 @pytest.mark.parametrize("version", range(4, NAMES_TOPICS_UNTIL + 1))
+@pytest.mark.alone("one connection is asked for everything")
 def test_a_fetch_that_waits_on_a_topic_that_is_deleted_is_answered_and_its_connection_lives(
     broker: BrokerProcess, version: int
 ) -> None:
@@ -70,7 +71,7 @@ async def test_aiokafka_reads_on_when_one_of_its_topics_is_deleted(broker: Broke
         await consumer.stop()
 
 
-@pytest.mark.parametrize("acks", [1, "all"])
+@pytest.mark.parametrize("acks", [pytest.param(1, marks=pytest.mark.alone("no follower is waited for")), "all"])
 def test_who_looks_for_the_end_after_an_acknowledgement_finds_the_record_below_it(
     broker: BrokerProcess, acks: int | str
 ) -> None:
@@ -82,6 +83,7 @@ def test_who_looks_for_the_end_after_an_acknowledgement_finds_the_record_below_i
     consumer.close()
 
 
+@pytest.mark.alone("one connection is asked for everything")
 def test_a_reader_at_the_end_that_acks_1_told_is_never_sent_back_to_the_beginning(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     with RawPeer(broker.port) as peer:

@@ -36,6 +36,7 @@ RECORDS = [
 ]
 
 
+@pytest.mark.alone("its files are read")
 @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
 @pytest.mark.parametrize("kept", range(len(KEPT)), ids=KEPT)
 @pytest.mark.parametrize(("writer", "reader"), list(zip(WRITERS, WRITERS[1:] + WRITERS[:1], strict=True)))

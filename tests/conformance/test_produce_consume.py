@@ -37,6 +37,7 @@ def segment_of(broker: BrokerProcess, topic: str) -> bytes:
     return Path(broker.data_dir, f"{topic}-0", "00000000000000000000.log").read_bytes()
 
 
+@pytest.mark.alone("its files are read")
 def test_the_segment_file_holds_the_records_for_an_independent_codec(broker: BrokerProcess) -> None:
     topic = new_topic(broker)
     ConfluentClient(broker).produce(topic, RECORDS, codec="gzip")

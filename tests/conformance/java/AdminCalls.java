@@ -59,7 +59,7 @@ public final class AdminCalls {
     }
 
     private void topics() throws Exception {
-        admin.createTopics(List.of(new NewTopic(fresh, 2, (short) 1))).all().get();
+        admin.createTopics(List.of(new NewTopic(fresh, 2, (short) -1))).all().get();
         admin.createPartitions(Map.of(fresh, NewPartitions.increaseTo(3))).all().get();
         TopicDescription described = admin.describeTopics(List.of(fresh)).allTopicNames().get().get(fresh);
         boolean listed = admin.listTopics().names().get().contains(fresh);

@@ -23,6 +23,7 @@ def test_a_feature_that_is_not_there_is_refused(kafka: KafkaTools) -> None:
     assert refused.code == 1
 
 
+@pytest.mark.alone("it is the controller")
 def test_the_quorum_is_the_controller(kafka: KafkaTools) -> None:
     status = dict(line.split(":", 1) for line in kafka.tool("MetadataQuorumCommand", "describe", "--status").ok().lines)
     assert status["LeaderId"].strip() == "1"
@@ -79,6 +80,7 @@ def test_subscriptions_to_client_metrics_come_and_go(kafka: KafkaTools, name: st
     assert name not in kafka.tool("ClientMetricsCommand", "--list").ok().lines
 
 
+@pytest.mark.alone("there is no other to move to")
 def test_a_reassignment_to_where_a_partition_is_is_done_at_once(kafka: KafkaTools, name: str, tmp_path: Path) -> None:
     kafka.new_topic(name)
     plan = {"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [1]}]}
@@ -90,6 +92,7 @@ def test_a_reassignment_to_where_a_partition_is_is_done_at_once(kafka: KafkaTool
     assert f"Reassignment of partition {name}-0 is completed." in verified.lines
 
 
+@pytest.mark.alone("there is no other to move to")
 def test_a_reassignment_to_another_broker_is_refused(kafka: KafkaTools, name: str, tmp_path: Path) -> None:
     kafka.new_topic(name)
     plan = {"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [2]}]}

@@ -103,6 +103,7 @@ class TestBroker:
     def alter(self, kafka: KafkaTools, *how: str) -> None:
         kafka.configs("--alter", *how).ok()
 
+    @pytest.mark.alone("it tells of every topic what is set for itself")
     def test_the_value_of_one_broker_goes_before_the_value_of_all(self, kafka: KafkaTools, name: str) -> None:
         kafka.new_topic(name)
         self.alter(kafka, "--broker-defaults", "--add-config", "log.retention.bytes=1000000")
@@ -140,7 +141,14 @@ class TestBroker:
         assert values["auto.create.topics.enable"][0] == "true"
 
     @pytest.mark.parametrize(
-        "setting", ["nonsense=3", "log.retention.bytes=soon", "node.id=7", "max.connections=0", "listeners=SSL://:1"]
+        "setting",
+        [
+            "nonsense=3",
+            "log.retention.bytes=soon",
+            "node.id=7",
+            "max.connections=0",
+            pytest.param("listeners=SSL://:1", marks=pytest.mark.alone("its listeners are known to the controller")),
+        ],
     )
     def test_a_setting_that_cannot_be_is_refused_and_named(self, kafka: KafkaTools, setting: str) -> None:
         refused = kafka.configs("--alter", "--broker", "1", "--add-config", setting)

@@ -8,6 +8,7 @@ CLIENT = "Kafka's Java client"
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client=CLIENT, feature="admin calls")]
 
 
+@pytest.mark.alone("it is the controller")
 def test_what_the_admin_client_asks(kafka: KafkaTools, name: str) -> None:
     kafka.new_topic(name, retention_ms=-1)
     kafka.java("Records", name, 0, 0, 100, 1000)

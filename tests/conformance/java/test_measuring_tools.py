@@ -64,6 +64,7 @@ def test_what_the_verifiable_producer_was_promised_the_verifiable_consumer_reads
 
 
 @pytest.mark.proves(client="Kafka's tools", feature="client compatibility test")
+@pytest.mark.alone("the tool counts one broker")
 def test_kafkas_own_compatibility_test(kafka: KafkaTools, name: str) -> None:
     is_there = (
         "offsets-for-times",
@@ -80,6 +81,7 @@ def test_kafkas_own_compatibility_test(kafka: KafkaTools, name: str) -> None:
 
 
 @pytest.mark.proves(client="Kafka's tools", feature="broker-api-versions, cluster, groups")
+@pytest.mark.alone("the tool lists one broker")
 def test_what_the_broker_says_of_itself(kafka: KafkaTools, name: str) -> None:
     served = kafka.tool("BrokerApiVersionsCommand").ok().out
     assert "(id: 1 rack: null isFenced: false)" in served

@@ -88,6 +88,7 @@ class TestDeleteRecords:
 
 
 @pytest.mark.proves(client="Kafka's tools", feature="log-dirs")
+@pytest.mark.alone("its files are compared")
 def test_the_size_of_each_partition_is_the_size_of_its_file(
     kafka: KafkaTools, broker: BrokerProcess, name: str
 ) -> None:

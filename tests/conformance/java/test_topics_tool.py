@@ -14,6 +14,7 @@ def partition_lines(topic: str, count: int) -> list[str]:
     return [PARTITION.format(topic=topic, partition=partition) for partition in range(count)]
 
 
+@pytest.mark.alone("it leads everything")
 def test_a_created_topic_is_listed_and_described_with_its_settings(kafka: KafkaTools, name: str) -> None:
     created = kafka.topics("--create", "--topic", name, "--partitions", 3, "--config", "retention.ms=100000").ok()
     assert created.lines == [f"Created topic {name}."]
@@ -49,6 +50,7 @@ def test_a_list_may_be_narrowed_by_a_pattern(kafka: KafkaTools, name: str) -> No
     assert kafka.topics("--list", "--topic", f"{name}-[ab]").ok().lines == [f"{name}-a", f"{name}-b"]
 
 
+@pytest.mark.alone("it leads everything")
 def test_partitions_are_added_and_never_taken_away(kafka: KafkaTools, name: str) -> None:
     kafka.new_topic(name, 2)
     kafka.topics("--alter", "--topic", name, "--partitions", 5).ok()
@@ -60,6 +62,7 @@ def test_partitions_are_added_and_never_taken_away(kafka: KafkaTools, name: str)
     assert kafka.topics("--describe", "--topic", name).ok().lines[1:] == partition_lines(name, 5)
 
 
+@pytest.mark.alone("it leads everything")
 def test_every_filter_of_describe_agrees_that_one_replica_is_all_there_is(kafka: KafkaTools, name: str) -> None:
     kafka.new_topic(name, 2, retention_ms=1000)
 
@@ -94,7 +97,7 @@ def test_a_topic_that_is_there_is_not_made_again(kafka: KafkaTools, name: str) -
 @pytest.mark.parametrize(
     ("more", "error", "word"),
     [
-        (["--replication-factor", "2"], "InvalidReplicationFactorException", "2"),
+        (["--replication-factor", "4"], "InvalidReplicationFactorException", "4"),
         (["--replica-assignment", "7"], "InvalidReplicaAssignmentException", "7"),
         (["--config", "cleanup.policy=burn"], "ConfigException", "burn"),
     ],

@@ -25,6 +25,7 @@ def test_a_copy_in_transactions_has_each_record_once(kafka: KafkaTools, name: st
 
 
 @pytest.mark.proves(client=TOOLS, feature="transactions")
+@pytest.mark.alone("it coordinates every transaction and leads everything")
 def test_the_tool_lists_and_describes_transactions(kafka: KafkaTools, name: str) -> None:
     source, target = kafka.new_topic(f"{name}-source"), kafka.new_topic(f"{name}-target")
     kafka.produce(source, ["1"])

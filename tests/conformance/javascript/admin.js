@@ -26,7 +26,7 @@ module.exports = {
   create_topic: async ({ admin }, { topic, count, configs }) => {
     const configEntries = Object.entries(configs).map(([name, value]) => ({ name, value }))
     const created = await admin.createTopics({
-      topics: [{ topic, numPartitions: count, replicationFactor: 1, configEntries }],
+      topics: [{ topic, numPartitions: count, replicationFactor: -1, configEntries }],
     })
     if (!created) throw new Error(`TOPIC_ALREADY_EXISTS: ${topic}`)
   },
