@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
 from ottla.model.principal import Principal
 from ottla.model.topic_name import validate_topic_name
-from ottla.replication.partition import NO_EPOCH
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.storage.producer_state import ProducerState
 
@@ -20,13 +19,11 @@ class ActiveProducers:
         self._authorizer = authorizer
 
     def describe(self, principal: Principal, topic: str, index: int) -> Iterable[ProducerState]:
-        """What a partition remembers last of each producer.
+        """What this replica, the leader or a follower, remembers last of each producer: who asks chose the broker.
 
         Raises ApiError TOPIC_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION,
         NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
         """
         require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, topic)
         validate_topic_name(topic)
-        partition = self._replicas.get(topic, index)
-        partition.require_leader_epoch(NO_EPOCH)
-        return partition.log.producers
+        return self._replicas.get(topic, index).log.producers
