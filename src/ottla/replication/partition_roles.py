@@ -81,6 +81,8 @@ class PartitionRoles:
         role = partition.role
         if not is_new_epoch and isinstance(role, ReplicatedLeader) and partition.is_leader:
             role.adopt(image)
+            # An answer of the controller may have come before the image that it is newer than.
+            partition.isr_size = len(role.in_sync.committed)
         elif len(image.replicas) > 1:
             before = role if isinstance(role, Leader) and partition.is_leader else None
             leader = self._isr_manager.lead(partition, image, before)

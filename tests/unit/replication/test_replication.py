@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.broker.offsets import EARLIEST, LATEST, OffsetService
 from ottla.broker.record_deletion import RecordDeletion, RecordsBefore
+from ottla.metadata.image.image import PartitionImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -129,6 +130,18 @@ async def test_a_leader_that_cannot_ask_for_another_isr_commits_nothing(tmp_path
         made.controller_answers = True
         assert await acked(waits) is ErrorCode.NONE
         assert made.state.isr == (1, 2)
+
+
+async def test_an_image_that_comes_behind_a_newer_answer_of_the_controller_takes_nobody_out_of_the_isr(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path, min_isr=2) as made:
+        epoch = made.state.partition_epoch
+        older = made.state._replace(isr=(1,), partition_epoch=epoch + 1)
+        assert in_sync_of(made).adopt(made.state.replicas, made.state.replicas, epoch + 2, 0)
+        await made.leader.roles.apply(made.leader.partition, PartitionImage.from_state(0, older))
+        assert made.leader.partition.isr_size == 3
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
 
 
 async def test_a_proposal_that_can_only_be_refused_ends_though_nobody_knows_what_became_of_its_first_attempt(
