@@ -57,8 +57,6 @@ async def test_internal_topics_are_raised_when_brokers_join(tasks):
         for each in cluster.image.topic("__consumer_offsets").partitions
     ]
     await cluster.controller.alter_partition(1, cluster.epochs[1], proposals)
-    await cluster.heartbeat(3, want_fence=True)
-    await cluster.heartbeat(3)
     await settled(tasks)
     assert set(cluster.partition("__consumer_offsets").replicas) == {1, 2, 3}
 

@@ -209,9 +209,13 @@ class Controller:
         """
         from ottla.metadata.controller.isr_alteration import decide_isr_alteration
 
-        return await self.decide(
+        before = self.image
+        outcomes = await self.decide(
             lambda image: decide_isr_alteration(image, broker_id, broker_epoch, proposals, self._settings.explicit)
         )
+        if any(_was_reassigned(before, each) for each in proposals):
+            self._look_after_partitions()  # a broker may have come meanwhile that is to have a replica, too
+        return outcomes
 
     async def alter_reassignments(
         self, requests: "Sequence[Reassignment]", *, may_change_factor: bool = True
@@ -449,3 +453,12 @@ class _Waiting:
     def fail(self, error: BaseException) -> None:
         if not self._future.done():
             self._future.set_exception(error)
+
+
+def _was_reassigned(image: MetadataImage, proposal: "PartitionProposal") -> bool:
+    topic = image.topic_by_id(proposal.topic_id)
+    return (
+        topic is not None
+        and 0 <= proposal.index < len(topic.partitions)
+        and topic.partitions[proposal.index].is_reassigned
+    )
