@@ -36,6 +36,7 @@ def state_of(admin: AdminClient, group: str) -> ConsumerGroupState | None:
 
 
 @pytest.mark.proves(client="confluent-kafka", feature="admin: groups")
+@pytest.mark.alone("it coordinates every group")
 def test_a_group_is_listed_and_described_while_it_works_and_afterwards(broker: BrokerProcess) -> None:
     topic, group, admin = new_topic(broker, PARTITIONS), new_group(), admin_of(broker)
     member = ConfluentMember(broker, group, topic, **{"client.id": "worker"})
