@@ -68,7 +68,7 @@ class LogCheckpoints:
         self._high_watermarks = read_or_forget(self._directory.replication_offsets) or {}
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
-        """What was committed of a log when the file was written that the start found; 0 when it does not say."""
+        """What was committed of a log when the file was last written; 0 when it does not say."""
         return self._high_watermarks.get(topic_partition, 0)
 
     def begin(self) -> None:
@@ -99,6 +99,11 @@ class LogCheckpoints:
                 starts = {name: start for name, start in self._log_starts.items() if name not in forgotten}
                 await self._resources.in_thread(self._directory.log_starts.write, starts)
                 self._log_starts = starts
+        async with self._high_watermarks_lock:
+            if not forgotten.isdisjoint(self._high_watermarks):
+                kept = {name: offset for name, offset in self._high_watermarks.items() if name not in forgotten}
+                await self._resources.in_thread(self._directory.replication_offsets.write, kept)
+                self._high_watermarks = kept
 
     async def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """What is appended above `offset` from now on has not been on disk. Raises OSError.
@@ -189,6 +194,7 @@ class LogCheckpoints:
         async with self._high_watermarks_lock:
             offsets = {log.topic_partition: self.high_watermark_of(log) for log in logs()}
             await self._resources.in_thread(self._directory.replication_offsets.write, offsets)
+            self._high_watermarks = offsets
 
     async def write_last(self, logs: Sequence[Log]) -> None:
         """All logs are closed: write everything a start goes by. Raises OSError."""

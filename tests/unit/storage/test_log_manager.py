@@ -218,9 +218,13 @@ async def test_new_logs_are_not_held_to_what_was_remembered_of_earlier_ones(tmp_
         for log in await directory.manager.create_logs(names, TOPIC_ID, SMALL):
             await directory.append_all(log, [batch(5)])
         await directory.manager.checkpoint_recovery_points()
+        await directory.manager.checkpoint_high_watermarks()
+        assert "orders 2 5\n" in (tmp_path / "replication-offset-checkpoint").read_text()
         await directory.manager.delete_logs(names)
         await directory.manager.create_logs(names, TOPIC_ID, SMALL)
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n0\n"
+        assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n0\n"
+        assert directory.manager.high_watermark(names[2]) == 0
 
 
 async def test_recovery_points_move_with_what_is_flushed(tmp_path: Path):
