@@ -142,6 +142,8 @@ COMPATIBILITY_TAIL = """
   says what was appended. `replica.fetch.wait.max.ms` is 100 unless set, Kafka's 500.
 - **The high watermark of a follower** may be `replica.fetch.wait.max.ms` late when nothing is written, and consumers
   that read from it (`replica.selector.class`) get the last records that much later. Kafka's leaders tell it at once.
+- **A consumer that asks a follower beyond its log** is told NOT_LEADER_OR_FOLLOWER: only the leader knows the range.
+  Kafka says OFFSET_OUT_OF_RANGE, and who asked there by mistake begins anew at one end of it.
 - **Who holds the high watermark back** without being in the ISR is a follower whose last fetch began where the log
   ended at the one before; Kafka's is any that had everything within `replica.lag.time.max.ms`, also one that has much
   to fetch.

@@ -178,14 +178,24 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
             if read.total_bytes and limits.read_committed:
                 read.aborted = log.aborted_in(read.records, target.offset, upper)
         elif not log.log_start_offset <= target.offset <= log.log_end_offset:
-            return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, "nothing is left to read, and nothing would be there")
     except ApiError as error:
-        read = PartitionRead(error.code)
-        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            read.high_watermark = partition.high_watermark
-            read.last_stable_offset = partition.last_stable_offset
-            read.log_start_offset = partition.log.log_start_offset
+        read = _out_of_range(partition) if error.code is ErrorCode.OFFSET_OUT_OF_RANGE else PartitionRead(error.code)
     return read
+
+
+def _out_of_range(partition: Partition) -> PartitionRead:
+    """What a reader is told: by a follower to ask the leader, which alone knows the range. Who asked here by mistake
+    would begin anew at one end of it.
+    """
+    if not partition.is_leader:
+        return PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return PartitionRead(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+    )
 
 
 def _is_sent_elsewhere(read: PartitionRead, partition: Partition, limits: FetchLimits, offset: int) -> bool:
