@@ -38,7 +38,7 @@ cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several b
 	@$(BIN)/python -m pytest tests/system -k cluster -m long
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)
-	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance
+	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(MARKED),-m "$(MARKED)")
 
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
@@ -54,7 +54,7 @@ simulate: $(STAMP)/kernel ## Simulate a cluster under every fault and look for a
 	@$(BIN)/python -m ottla.simulation $(if $(SEED),--seed $(SEED),--schedules $(SCHEDULES) --seconds $(SECONDS))
 
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
-	@$(BIN)/python -m pytest tests/hostile
+	@$(BIN)/python -m pytest tests/hostile $(if $(MARKED),-m "$(MARKED)")
 
 interleavings: $(STAMP)/test ## Let the peers of connections do as they please 100,000 times: no answer lost, doubled or another's (half an hour)
 	@$(BIN)/python -m pytest tests/unit/network/test_interleavings.py
