@@ -1,0 +1,1 @@
+"""Pipelines on Spark, declared in one file: from topics to topics and tables, exactly once."""

@@ -1,0 +1,6 @@
+"""The file of a pipeline: what it says as values, and everything that is wrong with it at once."""
+
+from ottla.pipelines.spec.mistake import Mistake, Position, SpecErrors
+from ottla.pipelines.spec.model import PipelineSpec
+
+__all__ = ["Mistake", "PipelineSpec", "Position", "SpecErrors"]

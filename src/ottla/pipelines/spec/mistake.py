@@ -1,0 +1,41 @@
+"""What is wrong with a pipeline file, where, and what to write instead."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Position(Struct, frozen=True, order=True):
+    """A place in a text: line and column, counted in characters from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+class Mistake(Struct, frozen=True, order=True):
+    """One thing that is wrong. They sort by where they stand; printed they are what editors turn into links.
+
+    >>> str(Mistake(file="a.toml", line=3, column=1, message="unknown key stepz", hint="did you mean steps?"))
+    'a.toml:3:1: unknown key stepz (did you mean steps?)'
+    """
+
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        warning = "warning: " if self.severity == "warning" else ""
+        return f"{self.file}:{self.line}:{self.column}: {warning}{self.message}{hint}"
+
+
+class SpecErrors(ValueError):  # noqa: N818  # it is one error about several mistakes
+    """A pipeline cannot be taken: all that is wrong with it, in the order of the file, warnings among them."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = sorted(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
