@@ -1,0 +1,104 @@
+"""Dead letters as columns of a DataFrame: what a sink needs to write a refused row as `headers.py` describes it.
+
+Nothing here starts Spark or evaluates anything: the columns become part of the plan of the query.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from ottla.pipelines.dead_letters.headers import PREFIX, REFUSAL_PREFIXES, REPLAYS
+
+RECORD_COLUMNS: Final = ("topic", "key", "value", "headers", "timestamp")
+"""What `dead_letter` gives, in this order. A row that is written beside letters needs the same columns."""
+
+REASON_CHARS_MAX: Final = 2_000
+"""Of the reason: a message that quotes the row would else double the record, and could make it too large to write."""
+
+_HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+_ORIGIN: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def origin(columns: Iterable[str]) -> Column:
+    """One struct with the record that a row was read from, out of the columns of the source as far as they are there.
+
+    A step that may refuse rows needs it beside its own columns. Headers are there when the source was asked for them
+    (`includeHeaders`): without them a letter has not the headers of its record, and a record that was sent back cannot
+    be told from a new one.
+    """
+    there = set(columns)
+    return f.struct(
+        *(f.col(name) for name in _ORIGIN if name in there and name != "headers"),
+        (f.col("headers") if "headers" in there else f.lit(None)).cast(_HEADERS_TYPE).alias("headers"),
+    )
+
+
+def dead_letter(
+    *,
+    topic: str,
+    pipeline: str,
+    step: str | Column,
+    reason: str | Column,
+    error_class: str | Column | None = None,
+    origin: Column | None = None,
+    value: Column | None = None,
+    attempt: int | Column | None = None,
+    batch: int | Column | None = None,
+) -> list[Column]:
+    """`RECORD_COLUMNS` of a refused row, for `select`. `topic` is where letters go; text is a literal, not a column.
+
+    `origin` is a struct as `origin()` makes it: its key and value are the letter's. A row that is not of one record,
+    such as that of a window, has none; its letter's value is then `value`, for instance `to_json(struct("*"))`. The
+    timestamp is null, which is the time of writing: a letter would else be as old as its record, and expire with it.
+    """
+    no_text = f.lit(None).cast("string")
+
+    def of_origin(name: str) -> Column:
+        return no_text if origin is None else origin[name]
+
+    own = f.lit(None).cast(_HEADERS_TYPE) if origin is None else origin["headers"].cast(_HEADERS_TYPE)
+    own = f.coalesce(own, f.array().cast(_HEADERS_TYPE))
+    counts = f.filter(own, lambda header: header["key"] == REPLAYS)
+    replays = f.try_element_at(counts, f.lit(-1))["value"].cast("string").try_cast("int")
+    timestamp_ms = no_text if origin is None else f.unix_millis(origin["timestamp"])
+    said = [
+        ("topic", of_origin("topic")),
+        ("partition", of_origin("partition")),
+        ("offset", of_origin("offset")),
+        ("timestamp", timestamp_ms),
+        ("pipeline", f.lit(pipeline)),
+        ("step", _column(step)),
+        ("exception", _column(error_class)),
+        ("message", f.substring(_column(reason).cast("string"), 1, REASON_CHARS_MAX)),
+        ("attempt", _column(attempt)),
+        ("batch", _column(batch)),
+        ("replays", f.coalesce(replays, f.lit(0))),
+    ]
+    headers = f.array(
+        *(
+            f.struct(f.lit(PREFIX + name).alias("key"), column.cast("string").cast("binary").alias("value"))
+            for name, column in said
+        )
+    )
+    kept = f.filter(own, lambda header: ~_any_prefix(header["key"]))
+    added = f.filter(headers, lambda header: header["value"].isNotNull())
+    return [
+        f.lit(topic).alias("topic"),
+        of_origin("key").cast("binary").alias("key"),
+        (of_origin("value") if value is None else value).cast("binary").alias("value"),
+        f.concat(kept, added).cast(_HEADERS_TYPE).alias("headers"),
+        f.lit(None).cast("timestamp").alias("timestamp"),
+    ]
+
+
+def _column(value: str | int | Column | None) -> Column:
+    return value if isinstance(value, Column) else f.lit(value)
+
+
+def _any_prefix(name: Column) -> Column:
+    found = f.lit(False)
+    for prefix in REFUSAL_PREFIXES:
+        found = found | name.startswith(prefix)
+    return f.coalesce(found, f.lit(False))

@@ -1,0 +1,143 @@
+"""The headers of a dead letter: where the record came from, who refused it, and why.
+
+A dead letter is the refused record itself: key and value are its bytes as they were, its own headers come first and in
+order, and these follow, each once, as UTF-8 text (numbers in decimal):
+
+```
+  __ottla.errors.topic       where the record lay
+  __ottla.errors.partition
+  __ottla.errors.offset
+  __ottla.errors.timestamp   of the record, ms since 1970; the letter's own timestamp is when it was refused
+  __ottla.errors.pipeline    who refused it
+  __ottla.errors.step
+  __ottla.errors.exception   the kind of failure: an exception's class, or the name of an expectation
+  __ottla.errors.message     the reason, for people
+  __ottla.errors.attempt     which attempt at the record this was, from 1
+  __ottla.errors.batch       number of the micro-batch
+  __ottla.errors.replays     how often the record was sent back to where it came from
+```
+
+What is not known is left out. Six of the names are those of Kafka Streams (KIP-1034) with another prefix, so that one
+reader understands both; `letter_of` reads the letters of Kafka Streams and of Kafka Connect (KIP-298) as well.
+
+A record that was sent back carries `replays` alone. It is how a record that is refused again is told from a new one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+Header = tuple[str, bytes | None]
+
+PREFIX: Final = "__ottla.errors."
+REPLAYS: Final = PREFIX + "replays"
+
+_NAMES: Final = {
+    PREFIX + "topic": "topic",
+    PREFIX + "partition": "partition",
+    PREFIX + "offset": "offset",
+    PREFIX + "timestamp": "timestamp_ms",
+    PREFIX + "pipeline": "pipeline",
+    PREFIX + "step": "step",
+    PREFIX + "exception": "error_class",
+    PREFIX + "message": "reason",
+    PREFIX + "attempt": "attempt",
+    PREFIX + "batch": "batch",
+    REPLAYS: "replays",
+}
+_STREAMS: Final = "__streams.errors."
+_CONNECT: Final = "__connect.errors."
+REFUSAL_PREFIXES: Final = (PREFIX, _STREAMS, _CONNECT)
+"""Of all headers that tell of a refusal, by whomever."""
+
+_OTHERS: Final = {
+    _STREAMS + "topic": "topic",
+    _STREAMS + "partition": "partition",
+    _STREAMS + "offset": "offset",
+    _STREAMS + "exception": "error_class",
+    _STREAMS + "message": "reason",
+    _CONNECT + "topic": "topic",
+    _CONNECT + "partition": "partition",
+    _CONNECT + "offset": "offset",
+    _CONNECT + "connector.name": "pipeline",
+    _CONNECT + "stage": "step",
+    _CONNECT + "exception.class.name": "error_class",
+    _CONNECT + "exception.message": "reason",
+}
+_NUMBERS: Final = frozenset({"partition", "offset", "timestamp_ms", "attempt", "batch", "replays"})
+_NUMBER_DIGITS_MAX: Final = 19
+"""Of an int64. Python would take a header of a megabyte of digits for a number, and take its time."""
+
+
+class Letter(Struct, frozen=True):
+    """What the headers of a dead letter say. None: not known."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+    pipeline: str | None = None
+    step: str | None = None
+    error_class: str | None = None
+    reason: str | None = None
+    attempt: int | None = None
+    batch: int | None = None
+    replays: int = 0
+
+    @property
+    def origin(self) -> str | None:
+        """Where the record lay, as `topic-partition@offset`, as far as known."""
+        if self.topic is None:
+            return None
+        place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        return place if self.offset is None else f"{place}@{self.offset}"
+
+
+def headers_of(letter: Letter) -> list[Header]:
+    """The headers that say it, in the order of the table above.
+
+    >>> headers_of(Letter(topic="events", partition=3, reason="no such carrier"))
+    [('__ottla.errors.topic', b'events'), ('__ottla.errors.partition', b'3'),
+     ('__ottla.errors.message', b'no such carrier'), ('__ottla.errors.replays', b'0')]
+    """
+    said = structs.asdict(letter)
+    return [(name, str(said[field]).encode()) for name, field in _NAMES.items() if said[field] is not None]
+
+
+def letter_of(headers: Iterable[Header]) -> Letter:
+    """What the headers of a record say of its refusal; of a header that stands there twice the last one counts.
+
+    Ottla's own headers count before those of others: a letter of Connect that a pipeline read and refused says why the
+    pipeline did. A number that is none is as if it were not there, so that a strange letter can still be looked at.
+    """
+    own: dict[str, str | int] = {}
+    others: dict[str, str | int] = {}
+    for name, value in headers:
+        for names, found in ((_NAMES, own), (_OTHERS, others)):
+            field = names.get(name)
+            if field is None or value is None:
+                continue
+            text = value.decode("utf-8", "replace")
+            if field not in _NUMBERS:
+                found[field] = text
+            elif text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _NUMBER_DIGITS_MAX + 1:
+                found[field] = int(text)
+    if own.keys() - {"replays"}:
+        return Letter(**own)  # type: ignore[arg-type]
+    return Letter(**(others | own))  # type: ignore[arg-type]
+
+
+def is_letter(letter: Letter) -> bool:
+    """Whether anything says that the record was refused: `replays` alone is a record that was sent back."""
+    return letter != Letter(replays=letter.replays)
+
+
+def own_headers(headers: Sequence[Header]) -> list[Header]:
+    """The headers that the record had before it was refused, in order: all but those that tell of a refusal."""
+    return [each for each in headers if not each[0].startswith(REFUSAL_PREFIXES)]
+
+
+def sent_back(headers: Sequence[Header], replays: int) -> list[Header]:
+    """The headers of the record when it is sent back, for the `replays`-th time."""
+    return [*own_headers(headers), (REPLAYS, str(replays).encode())]

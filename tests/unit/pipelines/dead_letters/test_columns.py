@@ -1,0 +1,98 @@
+"""The columns of a dead letter are, row by row, what `headers.py` says a letter is."""
+
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as f
+
+from ottla.pipelines.dead_letters.columns import REASON_CHARS_MAX, RECORD_COLUMNS, dead_letter, origin
+from ottla.pipelines.dead_letters.headers import Letter, headers_of, letter_of, own_headers
+
+pytestmark = pytest.mark.long
+
+SOURCE = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp,"
+    " headers array<struct<key: string, value: binary>>"
+)
+TIME = datetime(2013, 6, 1, tzinfo=UTC)
+TIME_MS = 1_370_044_800_000
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "512m")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def headers(row: Row) -> list[tuple[str, bytes | None]]:
+    return [(each.key, None if each.value is None else bytes(each.value)) for each in row.headers]
+
+
+def test_a_refused_row_becomes_its_record_with_the_headers_of_a_letter(spark: SparkSession):
+    records = [
+        (b"k", b"\xff{", "events", 3, 41, TIME, [("trace", b"1"), ("none", None)]),
+        (None, None, "events", 0, 0, TIME, None),
+        (b"k", b"v", "events", 1, 5, TIME, headers_of(Letter("older", 0, 1, reason="before", replays=2))),
+        (b"k", b"v", "events", 1, 6, TIME, [("__ottla.errors.replays", b"many")]),
+    ]
+    read = spark.createDataFrame(records, SOURCE)
+    step = read.select(origin(read.columns).alias("_origin"), f.lit("x" * 5_000).alias("why"))
+    letters = step.select(
+        *dead_letter(
+            topic="dead",
+            pipeline="flights",
+            step="sane",
+            reason=f.col("why"),
+            error_class="delay",
+            origin=f.col("_origin"),
+            attempt=1,
+        )
+    )
+    assert tuple(letters.columns) == RECORD_COLUMNS
+    found = letters.collect()
+    assert [(row.topic, row.key, row.value, row.timestamp) for row in found] == [
+        ("dead", key, value, None) for key, value, *_ in records
+    ]
+    assert [own_headers(headers(row)) for row in found] == [[("trace", b"1"), ("none", None)], [], [], []]
+    why = "x" * REASON_CHARS_MAX
+    assert [letter_of(headers(row)) for row in found] == [
+        Letter("events", partition, offset, TIME_MS, "flights", "sane", "delay", why, attempt=1, replays=replays)
+        for partition, offset, replays in [(3, 41, 0), (0, 0, 0), (1, 5, 2), (1, 6, 0)]
+    ]
+
+
+def test_a_row_that_is_of_no_single_record_has_itself_as_its_value(spark: SparkSession):
+    rows = spark.createDataFrame([("UA", 3)], "carrier string, n int")
+    value = f.to_json(f.struct("*"))
+    [row] = rows.select(
+        *dead_letter(topic="dead", pipeline="p", step=f.col("carrier"), reason="few", value=value)
+    ).collect()
+    assert (row.key, bytes(row.value)) == (None, b'{"carrier":"UA","n":3}')
+    assert letter_of(headers(row)) == Letter(pipeline="p", step="UA", reason="few")
+
+
+def test_without_the_headers_of_the_source_a_letter_has_those_of_a_letter_alone(spark: SparkSession):
+    read = spark.createDataFrame([(b"k", b"v", "events", 1, 5, TIME)], SOURCE.partition(", headers")[0])
+    step = read.select(origin(read.columns).alias("_origin"))
+    [row] = step.select(
+        *dead_letter(topic="dead", pipeline="p", step="s", reason="r", origin=f.col("_origin"))
+    ).collect()
+    assert headers(row) == headers_of(Letter("events", 1, 5, TIME_MS, "p", "s", reason="r"))
