@@ -9,8 +9,9 @@ from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, deleted, report, truncated
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets
-from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, ranges_between, task_count
+from pyspark_ottla.offset_range import OffsetRange, TaskRanges, ranges_between
 from pyspark_ottla.options import OptionError
+from pyspark_ottla.plain_errors import plain_errors
 from pyspark_ottla.range_reader import RangeReader
 from pyspark_ottla.read_options import ReadOptions
 
@@ -24,10 +25,11 @@ class OttlaReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
         ranges = self._ranges(reader_for(self._options.connection, self._options.isolation))
-        return [*pack(ranges, task_count(ranges, self._options.tasks_max, self._options.tasks_min))]
+        return [*self._options.plan(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of one task's ranges."""
@@ -61,6 +63,7 @@ def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
     """The records of one task, of a batch or of a micro-batch, as Arrow record batches."""
     # Spark makes up a partition of its own when a batch has none.
     if isinstance(partition, TaskRanges):
-        reader = RangeReader(reader_for(options.connection, options.isolation), options.fetch)
-        for each in partition.ranges:
-            yield from reader.read(each)
+        with plain_errors():
+            reader = RangeReader(reader_for(options.connection, options.isolation), options.fetch)
+            for each in partition.ranges:
+                yield from reader.read(each)

@@ -61,20 +61,26 @@ def task_count(ranges: Iterable[OffsetRange], tasks_max: int, tasks_min: int = 1
     return max(min(worth, tasks_max), tasks_min, 1)
 
 
-def pack(ranges: Sequence[OffsetRange], tasks: int) -> list[TaskRanges]:
-    """The ranges in at most `tasks` tasks of about the same number of offsets.
+def pack(ranges: Sequence[OffsetRange], tasks: int, task_max: int | None = None) -> list[TaskRanges]:
+    """The ranges in `tasks` tasks of about the same number of offsets, or in more where one would exceed `task_max`.
 
     Ranges above a task's share are cut into equal pieces; then each piece, the longest first, goes to the task that has
     least (LPT scheduling: no task gets more than 4/3 of what it would get in the best plan).
     """
     share = -(-sum(each.count for each in ranges) // tasks)
-    pieces = [piece for each in ranges for piece in split(each, share)]
+    limit = max(share, 1) if task_max is None else min(max(share, 1), task_max)
+    pieces = [piece for each in ranges for piece in split(each, limit)]
     loads = [(0, task) for task in range(min(tasks, len(pieces)))]
     packed: list[list[OffsetRange]] = [[] for _ in loads]
     for piece in sorted(pieces, key=lambda piece: piece.count, reverse=True):
-        load, task = heapq.heappop(loads)
+        load, task = loads[0]
+        if task_max is not None and load and load + piece.count > task_max:
+            # None has less, so none has room.
+            heapq.heappush(loads, (piece.count, len(packed)))
+            packed.append([piece])
+            continue
         packed[task].append(piece)
-        heapq.heappush(loads, (load + piece.count, task))
+        heapq.heapreplace(loads, (load + piece.count, task))
     return [TaskRanges(sorted(task)) for task in packed]
 
 

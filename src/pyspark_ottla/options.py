@@ -1,27 +1,25 @@
 """Options as Spark hands them over: strings under names in which case does not matter.
 
 The names are those of Spark's own Kafka source and sink, so that a notebook moves over by changing `format("kafka")` to
-`format("ottla")`. A name that means nothing here is refused: an option with a typing error would otherwise be an option
-that silently does nothing.
+`format("ottla")`. Names that mean something there and nothing here are warned of and left alone. A name that nobody
+knows is refused: an option with a typing error would otherwise be an option that silently does nothing.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from pyspark_ottla.ignored_options import IGNORED, reason_to_ignore
+
 ENGINE_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """What Spark itself puts among the options of a stream; not ours to refuse."""
 
-WITHOUT_MEANING = {
-    "kafka.group.id": "reading does not join a consumer group",
-    "groupidprefix": "reading does not join a consumer group",
-    "fetchoffset.numretries": "offsets are asked for until kafka.default.api.timeout.ms has passed",
-    "fetchoffset.retryintervalms": "set kafka.retry.backoff.ms",
-    "kafkaconsumer.polltimeoutms": "set kafka.request.timeout.ms",
-    "path": "name topics with subscribe, subscribePattern or assign",
-}
-"""Options of Spark's Kafka source, or of other sources, that people bring along, and what to say to them."""
+logger = logging.getLogger("pyspark_ottla")
+
+_warned: set[str] = set()
+"""What this process has warned of. Spark makes a source anew for each of its questions."""
 
 
 class OptionError(ValueError):
@@ -33,21 +31,38 @@ def does_not_exist(what: str) -> OptionError:
     return OptionError(f"{what} does not exist on the broker: check the name, or create the topic first")
 
 
+def warn_once(name: str, reason: str) -> None:
+    """One line in the log for an option that changes nothing, once in the life of a process."""
+    if name.lower() not in _warned:
+        _warned.add(name.lower())
+        logger.warning("option %s changes nothing here: %s", name, reason)
+
+
 class Options:
     """The options of one read or write, each looked up by its documented spelling.
 
-    Raises OptionError for a name that is not in `known`.
+    `ignored` has the names of Spark's Kafka source and of Kafka's clients that are not in `known`, each with the reason
+    why it changes nothing. Raises OptionError for a name that is neither.
     """
 
     def __init__(self, given: Mapping[str, str], known: Iterable[str]) -> None:
         spelling = {name.lower(): name for name in known}
         self._given: dict[str, str] = {}
+        self.ignored: dict[str, str] = {}
         for key, value in given.items():
             name = spelling.get(key.lower())
             if name is not None:
                 self._given[name] = value
             elif key.lower() not in ENGINE_OPTIONS:
-                raise OptionError(_unknown(key, spelling))
+                reason = reason_to_ignore(key)
+                if reason is None:
+                    raise OptionError(_unknown(key, spelling))
+                self.ignored[key] = reason
+
+    def warn_of_ignored(self) -> None:
+        """Say in the log which of the options change nothing."""
+        for name, reason in self.ignored.items():
+            warn_once(name, reason)
 
     def __contains__(self, name: str) -> bool:
         return name in self._given
@@ -111,9 +126,7 @@ class Options:
 
 
 def _unknown(key: str, spelling: Mapping[str, str]) -> str:
-    reason = WITHOUT_MEANING.get(key.lower())
-    if reason is not None:
-        return f"option {key} has no meaning here ({reason}): leave it out"
-    close = get_close_matches(key.lower(), spelling, n=1)
-    hint = f"did you mean {spelling[close[0]]}?" if close else f"known are {', '.join(sorted(spelling.values()))}"
+    names = {name: written for name, (written, _) in IGNORED.items()} | dict(spelling)
+    close = get_close_matches(key.lower(), names, n=1)
+    hint = f"did you mean {names[close[0]]}?" if close else f"known are {', '.join(sorted(spelling.values()))}"
     return f"unknown option {key}: {hint}"

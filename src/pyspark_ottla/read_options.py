@@ -1,12 +1,13 @@
 """The options of a read, checked together and made into values."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.client.offsets import IsolationLevel, OffsetAt
 from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
-from pyspark_ottla.options import OptionError, Options
+from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, task_count
+from pyspark_ottla.options import OptionError, Options, warn_once
 from pyspark_ottla.position import (
     ENDING_OPTIONS,
     STARTING_OPTIONS,
@@ -27,6 +28,7 @@ READ_OPTIONS = (
     "includeHeaders",
     "failOnDataLoss",
     "minPartitions",
+    "maxRecordsPerPartition",
     "tasks",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -77,6 +79,8 @@ class ReadOptions:
     """None for a stream."""
     tasks_max: int
     tasks_min: int
+    task_offsets_max: int | None
+    """At most so many offsets in one task, whatever the two above say."""
     admission: Admission
     fetch: FetchOptions
 
@@ -84,7 +88,10 @@ class ReadOptions:
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":
         """Read from what the user gave. Raises OptionError."""
         options = Options(given, READ_OPTIONS)
-        _refuse(options, ENDING_OPTIONS if streaming else _STREAM_ONLY, "a batch" if streaming else "a stream")
+        if streaming:
+            _refuse(options, ENDING_OPTIONS, "a batch")
+        else:
+            _ignore(options, _STREAM_ONLY, "it is for a stream")
         tasks_min = options.integer("minPartitions", 1)
         default = OffsetAt.LATEST if streaming else OffsetAt.EARLIEST
         return cls(
@@ -95,14 +102,19 @@ class ReadOptions:
             ending=None if streaming else ending_position(options),
             tasks_max=options.integer("tasks", max(available_cores(), tasks_min)),
             tasks_min=tasks_min,
+            task_offsets_max=options.integer("maxRecordsPerPartition", 0) or None,
             admission=_admission(options),
             fetch=_fetch(options),
         )
 
+    def plan(self, ranges: Sequence[OffsetRange]) -> list[TaskRanges]:
+        """The tasks for these ranges."""
+        return pack(ranges, task_count(ranges, self.tasks_max, self.tasks_min), self.task_offsets_max)
 
-def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether a read has the column `headers`."""
-    return Options(given, READ_OPTIONS).boolean("includeHeaders", default=False)
+
+def column_options(given: Mapping[str, str]) -> Options:
+    """The options of a read, for what they say about its columns."""
+    return Options(given, READ_OPTIONS)
 
 
 def available_cores() -> int:
@@ -149,6 +161,12 @@ def _duration_ms(options: Options, name: str, default: int) -> int:
         units = ", ".join(_DURATION_MS)
         raise OptionError(f"option {name}: write a number and a unit ({units}), as in 15m, not {text!r}")
     return int(number) * _DURATION_MS[unit]
+
+
+def _ignore(options: Options, names: tuple[str, ...], reason: str) -> None:
+    for name in names:
+        if name in options:
+            warn_once(name, reason)
 
 
 def _refuse(options: Options, names: tuple[str, ...], belongs_to: str) -> None:

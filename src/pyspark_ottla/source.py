@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyspark_ottla.options import OptionError
+from pyspark_ottla.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     from pyspark_ottla.batch_reader import OttlaReader
@@ -29,13 +30,18 @@ class OttlaDataSource(DataSource):
         """The word for `format(...)`."""
         return "ottla"
 
+    @plain_errors()
     def schema(self) -> StructType:
         """The columns of a read."""
-        from pyspark_ottla.read_options import includes_headers
+        from pyspark_ottla.read_options import column_options
         from pyspark_ottla.record_columns import spark_schema
 
-        return spark_schema(include_headers=includes_headers(self.options))
+        options = column_options(self.options)
+        # Here and not in the readers: Spark asks for the columns once, and for readers in several processes.
+        options.warn_of_ignored()
+        return spark_schema(include_headers=options.boolean("includeHeaders", default=False))
 
+    @plain_errors()
     def reader(self, schema: StructType) -> OttlaReader:
         """For `spark.read`."""
         from pyspark_ottla.batch_reader import OttlaReader
@@ -44,6 +50,7 @@ class OttlaDataSource(DataSource):
         self._require_own(schema)
         return OttlaReader(ReadOptions.of(self.options, streaming=False))
 
+    @plain_errors()
     def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802
         """For `spark.readStream`."""
         from pyspark_ottla.read_options import ReadOptions
@@ -52,6 +59,7 @@ class OttlaDataSource(DataSource):
         self._require_own(schema)
         return OttlaStreamReader(ReadOptions.of(self.options, streaming=True))
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         """For `df.write`."""
         from pyspark_ottla.write_columns import WriteColumns
@@ -63,6 +71,7 @@ class OttlaDataSource(DataSource):
         options = WriteOptions.of(self.options)
         return OttlaWriter(options, WriteColumns(schema, options.topic))
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802
         """For `df.writeStream`; in every output mode the rows are added to the log."""
         from pyspark_ottla.write_columns import WriteColumns

@@ -18,7 +18,8 @@ from pyspark_ottla.batch_reader import read_task
 from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, report, resume
 from pyspark_ottla.offset_json import Offsets, joined
-from pyspark_ottla.offset_range import pack, ranges_between, task_count
+from pyspark_ottla.offset_range import ranges_between
+from pyspark_ottla.plain_errors import plain_errors
 from pyspark_ottla.read_options import ReadOptions
 from pyspark_ottla.stream_offset import StreamOffset
 
@@ -36,6 +37,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._last_trigger_ms: int | None = None
 
+    @plain_errors()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a query without a checkpoint starts. Raises OptionError when a topic does not exist."""
         client = reader_for(self._options.connection, self._options.isolation)
@@ -50,10 +52,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(admission.rows_max)
         return ReadMinRows(admission.rows_min) if admission.rows_min is not None else ReadAllAvailable()
 
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on what comes later is not there."""
         self._target = self._state().latest
 
+    @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends; `start` itself when there is nothing new, or less than is to be waited for.
 
@@ -70,10 +74,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = limit_rows(starts, end, limit.max_rows)
         return StreamOffset(end, {each.topic: state.subscribed.topic_ids[each.topic] for each in end}).to_json()
 
+    @plain_errors()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The ends of the logs, for the progress: what lies between them and the end of the batch is the lag."""
         return StreamOffset(self._state().latest).to_json()
 
+    @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """What each task of a micro-batch reads. The same after a restart, as long as the records are there."""
         state, until = self._state(), StreamOffset.from_json(end)
@@ -83,7 +89,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             losses.append(f"{joined(gone)} was deleted after a micro-batch had been planned to read it")
         report(losses, fail=self._options.fetch.fail_on_data_loss)
         ranges = ranges_between(starts, {each: offset for each, offset in until.offsets.items() if each not in gone})
-        return [*pack(ranges, task_count(ranges, self._options.tasks_max, self._options.tasks_min))]
+        return [*self._options.plan(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of one task's ranges."""

@@ -82,7 +82,8 @@ def test_offsets_outside_of_the_log_are_a_loss_that_fails_or_is_left_out(log):
     assert offsets(reader(**given, failOnDataLoss="false")) == {0: list(range(10, 25))}
 
 
-@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
-def test_what_is_for_streams_is_refused(log, name):
-    with pytest.raises(OptionError, match=f"option {name} is for a stream"):
-        reader(**{name: "5"})
+def test_what_is_for_streams_is_left_alone_as_sparks_own_source_does(log, caplog, monkeypatch):
+    monkeypatch.setattr("pyspark_ottla.options._warned", set())
+    log.create("t", records=5)
+    assert offsets(reader(maxOffsetsPerTrigger="2")) == {0: [0, 1, 2, 3, 4]}
+    assert "option maxOffsetsPerTrigger changes nothing here: it is for a stream" in caplog.text

@@ -47,6 +47,14 @@ def test_one_large_partition_is_read_by_all_tasks_and_many_small_ones_share_a_ta
     assert [len(task.ranges) for task in pack(small, 2)] == [16, 16]
 
 
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=8), st.integers(1, 6), st.integers(1, 300))
+def test_no_task_has_more_offsets_than_it_may_and_together_they_have_all(counts, tasks, task_max):
+    some = [OffsetRange(TopicPartition("t", number), 0, count) for number, count in enumerate(counts)]
+    packed = pack(some, tasks, task_max)
+    assert max(sum(piece.count for piece in task.ranges) for task in packed) <= task_max
+    assert sum(piece.count for task in packed for piece in task.ranges) == sum(counts)
+
+
 def test_a_split_is_as_coarse_as_the_limit_allows():
     assert [piece.count for piece in split(OffsetRange(TopicPartition("t", 0), 5, 16), 4)] == [3, 4, 4]
 

@@ -3,7 +3,14 @@
 import pytest
 
 from pyspark_ottla.options import OptionError, Options
+from pyspark_ottla.read_options import READ_OPTIONS
+from pyspark_ottla.write_options import WRITE_OPTIONS
 
+CONNECTOR_NAMES = """subscribe subscribepattern assign startingoffsets endingoffsets startingoffsetsbytimestamp
+    endingoffsetsbytimestamp startingtimestamp endingtimestamp failondataloss minpartitions maxrecordsperpartition
+    maxoffsetspertrigger minoffsetspertrigger maxtriggerdelay fetchoffset.numretries fetchoffset.retryintervalms
+    kafkaconsumer.polltimeoutms startingoffsetsbytimestampstrategy groupidprefix includeheaders topic"""
+"""The names in the class file of spark-sql-kafka-0-10 4.2.0."""
 KNOWN = ("startingOffsets", "maxOffsetsPerTrigger", "failOnDataLoss", "assign")
 
 
@@ -25,9 +32,29 @@ def test_an_unknown_option_is_refused_with_the_names_that_are_known():
         options(zzz="1")
 
 
-def test_an_option_of_another_source_is_refused_with_what_to_do():
-    with pytest.raises(OptionError, match=r"groupidprefix has no meaning here \(reading does not join"):
-        options(groupidprefix="x")
+@pytest.mark.parametrize("name", ["groupIdPrefix", "kafka.max.poll.records", "KAFKA.SSL.truststore.location", "topic"])
+def test_an_option_of_sparks_kafka_source_or_a_kafka_client_is_left_alone_with_a_reason(name):
+    assert options(**{name: "x"}).ignored.keys() == {name}
+
+
+def test_what_is_left_alone_is_told_once(caplog, monkeypatch):
+    monkeypatch.setattr("pyspark_ottla.options._warned", set())
+    for _ in range(2):
+        options(**{"kafka.auto.offset.reset": "latest"}).warn_of_ignored()
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.startswith("option kafka.auto.offset.reset changes nothing here: Spark's checkpoint says")
+
+
+def test_a_typing_error_in_a_name_that_would_be_left_alone_is_refused():
+    with pytest.raises(OptionError, match=r"unknown option kafka.max.pol.records: did you mean kafka.max.poll.records"):
+        options(**{"kafka.max.pol.records": "5"})
+
+
+def test_every_option_of_sparks_own_connector_is_known_or_left_alone():
+    names = CONNECTOR_NAMES.split()
+    for known in (READ_OPTIONS, WRITE_OPTIONS):
+        left = Options(dict.fromkeys(names, "1"), known).ignored
+        assert left.keys() == set(names) - {name.lower() for name in known}
 
 
 def test_what_spark_itself_adds_is_let_be():

@@ -1,0 +1,36 @@
+"""What people are shown when a read or a write cannot be done: the sentence, before anything else.
+
+A Python process of Spark sends its error to the JVM as a traceback of some fifty lines, with the sentence at its end.
+It sends the sentence alone when `SPARK_HIDE_TRACEBACK` is set in that process, which ends with the error. So it is set
+then, for errors that are made for people; others keep their traceback.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark_ottla.options import OptionError
+
+_WORKER_VARIABLES = ("PYTHON_WORKER_FACTORY_SOCK_PATH", "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET")
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Passes errors on, and has Spark show those of ours without the traceback. Nothing changes outside of Spark."""
+    try:
+        yield
+    except Exception as error:
+        if _is_for_people(error) and any(name in os.environ for name in _WORKER_VARIABLES):
+            os.environ[_HIDE_TRACEBACK] = "1"
+        raise
+
+
+def _is_for_people(error: Exception) -> bool:
+    if isinstance(error, OptionError):
+        return True
+    # Only now, as most processes never fail and would import the client for nothing.
+    from ottla.client.errors import ClientError
+    from pyspark_ottla.data_loss import DataLossError
+
+    return isinstance(error, (ClientError, DataLossError))
