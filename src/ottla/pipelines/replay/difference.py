@@ -1,0 +1,166 @@
+"""Compares two collections of keyed rows: keys only here, only there, and those whose rows differ. Bounded memory.
+
+Both sides are spread over files by a hash of the key, so that all rows of a key are in one pair of files; pair by pair
+they are compared in memory:
+
+```
+  here  ──hash(key)──>  0.here 1.here ... 63.here
+                           |      |
+  there ──hash(key)──>  0.there 1.there ... 63.there
+```
+
+Of each row only a digest of its value is kept, with the first bytes of it for examples. A key may have many rows: they
+are equal when the same rows are there as often, in any order; or, with `newest`, when the last row of each is the same,
+as for a topic of updates.
+"""
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, Self
+
+from msgspec import Struct
+
+Row = tuple[bytes | None, bytes | None]
+"""Key and value."""
+Side = Literal["here", "there"]
+
+BUCKETS: Final = 64
+"""Files of a side. Of a hundred million keys a pair has a million and a half: about half a gigabyte in memory."""
+EXAMPLES_MAX: Final = 10
+"""Of each kind of difference, by default."""
+EXAMPLE_BYTES: Final = 120
+"""Of a value that is shown."""
+
+_HEAD: Final = struct.Struct("<iih")
+_DIGEST_BYTES: Final = 16
+
+
+class Example(Struct, frozen=True):
+    """One key that differs, with the first bytes of a row of each side; None where there is none."""
+
+    key: bytes | None
+    here: bytes | None
+    there: bytes | None
+
+
+class Difference(Struct):
+    """What two sides have of each other. Counts are of keys, but for the rows."""
+
+    rows_here: int = 0
+    rows_there: int = 0
+    equal: int = 0
+    only_here: int = 0
+    only_there: int = 0
+    different: int = 0
+    examples: dict[str, list[Example]] = {}
+    """By `only_here`, `only_there` and `different`."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether both sides have the same."""
+        return not (self.only_here or self.only_there or self.different)
+
+
+class Comparison:
+    """Takes the rows of both sides, in any order and turn, then compares them once. `directory` must be empty."""
+
+    def __init__(self, directory: Path, *, newest: bool = False, examples_max: int = EXAMPLES_MAX) -> None:
+        self._directory = directory
+        self._newest = newest
+        self._examples_max = examples_max
+        self._files: dict[Side, list[BinaryIO]] = {
+            side: [self._path(bucket, side).open("wb") for bucket in range(BUCKETS)] for side in ("here", "there")
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def add(self, side: Side, rows: Iterable[Row]) -> None:
+        """Rows of a side. Raises OSError when the disk is full."""
+        files = self._files[side]
+        for key, value in rows:
+            digest = hashlib.blake2b(value or b"", digest_size=_DIGEST_BYTES).digest()
+            bucket = hashlib.blake2b(key or b"", digest_size=1).digest()[0] % BUCKETS
+            shown = b"" if value is None else value[:EXAMPLE_BYTES]
+            key_length = -1 if key is None else len(key)
+            files[bucket].write(_HEAD.pack(key_length, -1 if value is None else len(value), len(shown)))
+            files[bucket].write((key or b"") + digest + shown)
+
+    def compare(self) -> Difference:
+        """What the sides have of each other; no more rows can be added."""
+        self._close()
+        found = Difference(examples={"only_here": [], "only_there": [], "different": []})
+        for bucket in range(BUCKETS):
+            self._compare(bucket, found)
+        return found
+
+    def _compare(self, bucket: int, found: Difference) -> None:
+        here, rows = self._read(bucket, "here")
+        found.rows_here += rows
+        there, rows = self._read(bucket, "there")
+        found.rows_there += rows
+        for key, digests in here.items():
+            others = there.pop(key, None)
+            if others is None:
+                found.only_here += 1
+                self._example(found, "only_here", Example(key, next(iter(digests)).shown, None))
+            elif digests == others:
+                found.equal += 1
+            else:
+                found.different += 1
+                mine, theirs = next(iter(digests - others), None), next(iter(others - digests), None)
+                shown = (None if mine is None else mine.shown, None if theirs is None else theirs.shown)
+                self._example(found, "different", Example(key, *shown))
+        found.only_there += len(there)
+        for key, digests in there.items():
+            self._example(found, "only_there", Example(key, None, next(iter(digests)).shown))
+
+    def _example(self, found: Difference, kind: str, example: Example) -> None:
+        if len(found.examples[kind]) < self._examples_max:
+            found.examples[kind].append(example)
+
+    def _read(self, bucket: int, side: Side) -> "tuple[dict[bytes | None, Counter[_Digest]], int]":
+        found: dict[bytes | None, Counter[_Digest]] = {}
+        rows = 0
+        for key, digest in _rows(self._path(bucket, side)):
+            rows += 1
+            if self._newest:
+                found[key] = Counter((digest,))
+            else:
+                found.setdefault(key, Counter())[digest] += 1
+        return found, rows
+
+    def _path(self, bucket: int, side: Side) -> Path:
+        return self._directory / f"{bucket}.{side}"
+
+    def _close(self) -> None:
+        for files in self._files.values():
+            for file in files:
+                file.close()
+
+
+class _Digest(Struct, frozen=True):
+    """A value: how long it is (-1: null), what it hashes to, and its first bytes."""
+
+    length: int
+    digest: bytes
+    head: bytes
+
+    @property
+    def shown(self) -> bytes | None:
+        """The first bytes; None for null."""
+        return None if self.length < 0 else self.head
+
+
+def _rows(path: Path) -> Iterator[tuple[bytes | None, _Digest]]:
+    with path.open("rb") as file:
+        while head := file.read(_HEAD.size):
+            key_length, value_length, shown = _HEAD.unpack(head)
+            key = None if key_length < 0 else file.read(key_length)
+            yield key, _Digest(value_length, file.read(_DIGEST_BYTES), file.read(shown))
