@@ -26,7 +26,7 @@ from kazoo.exceptions import (
     ThrottledOpError,
     ZookeeperStoppedError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
 from ottla.metadata.store.interface import StoreError
 from ottla.runtime.clock import SystemClock
@@ -40,6 +40,14 @@ kazoo_logger.setLevel(logging.ERROR)
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 """It tries for ever: whether the session outlived the search, the servers say."""
+
+SILENCE: Final = 1 / 3
+"""The part of a session's time after which a connection that was lost counts as silence. kazoo notices within the other
+two thirds that nobody answers any more: together it is the time after which the servers may end the session."""
+
+CONNECT: Final = 1 / 3
+"""The part of a session's time in which all servers of the list can be tried: one of a host that is gone says nothing,
+and the session is to outlive that."""
 
 _CONNECTION_ERRORS: Final = (
     CancelledError,
@@ -87,25 +95,30 @@ class ZooKeeperClient:
     Raises kazoo's exceptions for what the servers refuse, and NotConnectedError.
     """
 
-    def __init__(self, hosts: str, root: str, session_timeout_ms: int, tasks: Tasks) -> None:
+    def __init__(
+        self, hosts: str, root: str, session_timeout_ms: int, tasks: Tasks, *, timer: Timer | None = None
+    ) -> None:
         self._root = root
         self._tasks = tasks
         self._timeout_s = session_timeout_ms / 1000
         self._client = KazooClient(
             hosts=hosts,
             timeout=self._timeout_s,
+            handler=_Handler(self._timeout_s * CONNECT / len(hosts.split(","))),
             connection_retry=RECONNECT,
             command_retry=RECONNECT,
             logger=kazoo_logger,
         )
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
-        self._timer = Timer(SystemClock(), self._loop.call_later)
+        self._timer = timer or Timer(SystemClock(), self._loop.call_later)
         self._silence: TimerTask | None = None
+        self._is_silent = False
+        self._waiting: set[asyncio.Future[None]] = set()
         self.on_lost: Callable[[], None] = lambda: None
         """The session has ended, and with it all watches and ephemeral nodes; another begins by itself."""
         self.on_silence: Callable[[], None] = lambda: None
-        """There has been no connection for as long as a session lasts: the servers may have ended it by now."""
+        """Nobody has answered for as long as a session lasts: the servers may have ended it by now."""
         self.on_connected: Callable[[], None] = lambda: None
         """There is a connection again: all watches are gone, whether or not it is another session."""
         self._client.add_listener(self._on_state)
@@ -126,8 +139,17 @@ class ZooKeeperClient:
             raise NotConnectedError(f"no ZooKeeper server was reached in {timeout_s:g} s") from None
 
     async def wait_until_connected(self) -> None:
-        """Wait for a connection, for as long as it takes."""
-        await self._connected.wait()
+        """Wait for a connection. Raises NotConnectedError once there has been none for as long as a session lasts."""
+        if self._connected.is_set():
+            return
+        if self._is_silent:
+            raise self._silent()
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
 
     async def close(self) -> None:
         """End the session, when there is a connection to say so."""
@@ -209,7 +231,11 @@ class ZooKeeperClient:
             self._silence = None
         if state == KazooState.CONNECTED:
             logger.info("connected to ZooKeeper")
+            self._is_silent = False
             self._connected.set()
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
             self.on_connected()
             return
         self._connected.clear()
@@ -218,7 +244,29 @@ class ZooKeeperClient:
             self.on_lost()
         else:
             logger.warning("the connection to ZooKeeper is lost: nothing is decided until there is one again")
-            self._silence = self._timer.schedule(int(self._timeout_s * 1000), self.on_silence)
+            self._silence = self._timer.schedule(int(self._timeout_s * 1000 * SILENCE), self._on_silence)
+
+    def _on_silence(self) -> None:
+        self._is_silent = True
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(self._silent())
+        self.on_silence()
+
+    def _silent(self) -> NotConnectedError:
+        return NotConnectedError(f"no ZooKeeper server has answered for {self._timeout_s:g} s")
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo would wait for one server for as long as the whole session lasts."""
+
+    def __init__(self, connect_timeout_s: float) -> None:
+        super().__init__()
+        self._connect_timeout_s = connect_timeout_s
+
+    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
+        """A socket that is connected, in time."""
+        return super().create_connection(*args, timeout=min(timeout, self._connect_timeout_s), **kwargs)
 
 
 class _LoopWatch:
