@@ -2,7 +2,8 @@
 
     here          the controller of this broker is asked, without a message
     elsewhere     the broker that the image names is asked, over its channel
-    nowhere yet   wait for the next image, or a moment, until the time is up
+    nowhere yet   wait for the next image, or a moment, until the time is up; after a few moments ask the others
+                  who it is: this broker may be cut off from the store, and its image an old one
 
 What a client asked for travels in an Envelope, as it stands, with the client's principal and address (KIP-590). The
 answer comes back with the offset that the controller's metadata had reached, eight bytes before the response, and is
@@ -25,6 +26,7 @@ from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
+from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
@@ -58,6 +60,7 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.default_principal import DefaultPrincipalData
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.runtime.clock import Clock
 from ottla.runtime.timer import Timer
 
@@ -68,6 +71,10 @@ T = TypeVar("T")
 
 RETRY_MS: Final = 50
 """How long to wait before the controller is looked for again, when no image says that it moved."""
+LOOK_AFTER: Final = 10
+"""After so many attempts without an image that says more, the other brokers are asked who the controller is."""
+LOOK_MS_MAX: Final = 1_000
+"""How long each of them is asked."""
 ATTEMPT_MS_MAX: Final = 10_000
 """How long one broker is asked, before another may be the controller."""
 OWN_REQUEST_MS: Final = 10_000
@@ -102,6 +109,8 @@ class ControllerChannel:
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._timer = timer
+        self._told: tuple[int, int] | None = None
+        """A controller that another broker named while the image was at this controller epoch."""
 
     @property
     def is_here(self) -> bool:
@@ -116,7 +125,10 @@ class ControllerChannel:
         """Ask the broker that is the controller now, once. Raises ApiError NOT_CONTROLLER when none is elsewhere, and
         ClientError.
         """
-        controller_id = self._publisher.image.controller_id
+        image = self._publisher.image
+        controller_id = image.controller_id
+        if self._told is not None and self._told[0] == image.controller_epoch:
+            controller_id = self._told[1]
         if controller_id in (-1, self._channels.broker_id):
             raise ApiError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
         return await self._channels.request(controller_id, message, response, timeout_ms=timeout_ms, lane=lane)
@@ -297,6 +309,7 @@ class ControllerChannel:
 
         Raises ApiError NOT_CONTROLLER when the time is up, and what else `ask` raises.
         """
+        attempts = 0
         while not self.is_here:
             image = self._publisher.image
             try:
@@ -310,7 +323,27 @@ class ControllerChannel:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, f"no controller answered within {deadline.timeout_ms} ms")
             if self._publisher.image is image:
                 await self._within(self._publisher.reached(image.end_offset + 1), RETRY_MS)
+            attempts += 1
+            if attempts % LOOK_AFTER == 0 and self._publisher.image is image:
+                await self._look(image, deadline)
         return None
+
+    async def _look(self, image: MetadataImage, deadline: Deadline) -> None:
+        """Ask the other brokers which one is the controller, until one names another than the image does."""
+        for broker_id in image.brokers:
+            timeout_ms = min(deadline.left_ms, LOOK_MS_MAX)
+            if broker_id in (self._channels.broker_id, image.controller_id) or timeout_ms <= 0:
+                continue
+            try:
+                answer = await self._channels.request(
+                    broker_id, MetadataRequest(topics=()), MetadataResponse, timeout_ms=timeout_ms
+                )
+            except ClientError as error:
+                logger.debug("broker %d does not say who the controller is: %s", broker_id, error)
+                continue
+            if answer.controller_id not in (-1, self._channels.broker_id, image.controller_id):
+                self._told = image.controller_epoch, answer.controller_id
+                return
 
     async def _reached(self, end_offset: int) -> None:
         """Return when this broker's metadata has reached an offset, or will not have soon."""

@@ -1,10 +1,11 @@
 """What is asked of the controller while it is elsewhere, moves, comes here, or is nowhere."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ottla.client.address import Address
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
@@ -29,6 +30,7 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
@@ -170,6 +172,36 @@ async def test_a_request_is_handled_here_when_the_controller_comes_here(world: W
     world.here.is_active = True
     await world.publish(1, 1)
     assert await forwarding is None
+
+
+async def test_who_was_the_controller_and_is_cut_off_from_the_store_asks_the_others(world: World) -> None:
+    """Its image stays as it was: it names this broker, which has resigned."""
+
+    def answer(broker_id: int) -> Callable[[ApiMessage], ApiMessage]:
+        def answer(message: ApiMessage) -> ApiMessage:
+            if isinstance(message, MetadataRequest):
+                return MetadataResponse(controller_id=3)
+            return decided(0) if broker_id == 3 else EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+        return answer
+
+    await world.publish(1, 1)
+    for broker_id, other in world.others.items():
+        other.answer = answer(broker_id)
+    forwarding = world.forward()
+    while not forwarding.done():
+        await until(lambda: len(world.timer) or forwarding.done())
+        world.timer.advance(50)
+    assert await forwarding is not None
+    assert await world.forward() is not None
+    kinds = [type(request) for other in world.others.values() for _, request in other.requests]
+    assert kinds == [MetadataRequest, EnvelopeRequest, EnvelopeRequest]
+    # The next image knows better.
+    world.others[2].answer = lambda _: decided(0)
+    newer = structs.replace(world.image(2, 2), controller_epoch=1)
+    await world.publisher.publish(newer, MetadataDelta(world.publisher.image))
+    assert await world.forward() is not None
+    assert isinstance(world.others[2].requests[-1][1], EnvelopeRequest)
 
 
 async def test_when_the_time_is_up_there_is_no_controller(world: World) -> None:
