@@ -245,6 +245,26 @@ async def test_what_lies_in_a_directory_that_failed_is_led_by_others(brokers):
     assert len(brokers.store.log) == log
 
 
+async def test_a_directory_that_failed_is_told_of_by_each_incarnation(brokers, monkeypatch):
+    """The next one registers while what the one before said of its directories is being decided."""
+    await brokers.topic("a", (2,))
+    topic_id, failed = brokers.image.topic("a").topic_id, UUID(int=7)
+    await brokers.controller.place_replicas(2, brokers.epochs[2], [ReplicaPlace(topic_id, 0, failed)])
+    decide = brokers.controller.decide
+
+    async def decide_and_start_anew(decision):
+        monkeypatch.undo()
+        result = await decide(decision)
+        await brokers.session(2)
+        await brokers.controller.brokers_changed()
+        return result
+
+    monkeypatch.setattr(brokers.controller, "decide", decide_and_start_anew)
+    await brokers.heartbeat(2, offline_directories=frozenset({failed}))
+    await brokers.heartbeat(2, offline_directories=frozenset({failed}))
+    assert brokers.partition("a").leader == -1
+
+
 async def test_a_heartbeat_that_changes_nothing_writes_nothing(brokers):
     log = len(brokers.store.log)
     for _ in range(3):

@@ -202,7 +202,9 @@ class BrokerWatch:
                     newest, broker_id, broker_epoch, offline_directories, self._broker_settings
                 )
             )
-            self._offline[broker_id] = offline_directories
+            now = self._door.image.brokers.get(broker_id)
+            if now is not None and now.broker_epoch == broker_epoch:  # it was not started anew meanwhile
+                self._offline[broker_id] = offline_directories
         self._hear(broker_id, broker_epoch, metadata_offset)
         newest = self._door.image.brokers.get(broker_id, broker)
         return HeartbeatAnswer(has_read, newest.fenced, should_shut_down=state is BrokerState.STOPPED)
