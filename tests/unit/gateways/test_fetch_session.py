@@ -124,6 +124,20 @@ def test_one_session_cannot_make_every_small_request_look_at_any_number_of_parti
     assert (len(sessions), sessions.cost) == (0, 0)
 
 
+def test_a_follower_has_its_session_however_many_consumers_there_are_and_however_much_it_follows():
+    clock = ManualClock()
+    sessions = cache(slots_max=1, clock=clock, cost_max=100)
+    consumer = new_session(sessions, 100)
+    follower = sessions.create(partitions(SESSION_PARTITIONS_MAX + 1), uses_topic_ids=True, is_replica=True)
+    assert follower is not None
+    assert sessions.cost == 100
+    sessions.update(follower, partitions(1, "other"), iter(()))
+    assert sessions.advance(follower.session_id, 1, uses_topic_ids=True) is follower
+    clock.advance(1000)
+    sessions.create(partitions(1), uses_topic_ids=True, is_replica=True)
+    assert (consumer.session_id in sessions, follower.session_id in sessions) == (True, False)
+
+
 def test_very_long_names_count_for_more_than_one_partition():
     sessions = cache(slots_max=10, cost_max=100)
     assert sessions.create(partitions(2, "x" * 32_000), uses_topic_ids=False) is None

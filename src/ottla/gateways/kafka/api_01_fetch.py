@@ -64,7 +64,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
         replica = _replica(ctx, request)
-        session, partitions = _partitions(ctx, request)
+        session, partitions = _partitions(ctx, request, is_replica=replica is not None)
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
@@ -140,13 +140,15 @@ async def _read_after(ctx: RequestContext, look_ups: Sequence[LookUp], count: in
 
 
 def _partitions(
-    ctx: RequestContext, request: FetchRequest
+    ctx: RequestContext, request: FetchRequest, *, is_replica: bool
 ) -> tuple[FetchSession | None, Sequence[tuple[PartitionKey, SessionPartition]]]:
     """The session, if any, and what this request reads: the request's own partitions or the whole session."""
     sessions = ctx.kafka_connection.gateway.fetch_sessions
     uses_topic_ids = ctx.api_version >= TOPIC_ID_VERSION
     if request.session_id != NO_SESSION and request.session_epoch > INITIAL_EPOCH:
         session = sessions.advance(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
+        if session.is_replica is not is_replica:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "the fetch session is not this one's")
         sessions.update(session, _requested(request), _forgotten(request))
         return session, tuple(session.partitions.items())
     if request.session_id != NO_SESSION:
@@ -155,7 +157,7 @@ def _partitions(
         raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "an epoch was given without a session")
     new_session = None
     if request.session_epoch != FINAL_EPOCH and request.topics:
-        new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids)
+        new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids, is_replica=is_replica)
     if new_session is None:
         # A partition that is named twice is read once, as the last entry says; a session does the same.
         return None, [(key, SessionPartition(partition)) for key, partition in dict(_requested(request)).items()]

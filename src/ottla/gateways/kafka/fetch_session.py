@@ -27,7 +27,8 @@ PARTITIONS_MAX: Final = 250_000
 """Partitions that all sessions remember together, about 600 bytes each; a thousand consumers of 250 each."""
 
 SESSION_PARTITIONS_MAX: Final = 16_384
-"""Partitions of one session. Each request of a few bytes looks at all of them; who reads more names them each time."""
+"""Partitions of one session. Each request of a few bytes looks at all of them; who reads more names them each time.
+Followers are brokers that proved it: what they follow is the cluster's to say, however much it is."""
 
 NAME_CHARACTERS_MAX: Final = 512
 """A client may name topics that are not there, and not even could be; so much of a name is in the price of one."""
@@ -82,9 +83,10 @@ class FetchSession:
     A partition that gave records goes to the end, so that a small `max_bytes` does not starve the others.
     """
 
-    __slots__ = ("cost", "epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = ("cost", "epoch", "is_replica", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int, is_replica: bool = False) -> None:
+        self.is_replica = is_replica
         self.cost = 0
         """What it counts for in `FetchSessionCache`: one for each partition, more for those with long names."""
         self.session_id = session_id
@@ -130,9 +132,11 @@ class FetchSessionCache:
     partitions together.
 
     When it is full a session idle for `eviction_ms` makes room; with none idle that long, newcomers fetch without one.
+    Sessions of followers take no room from the others and always get it, as many as there are; those that are idle for
+    so long go when the next one comes.
     """
 
-    __slots__ = ("_clock", "_cost_max", "_eviction_ms", "_rng", "_sessions", "_slots_max", "cost")
+    __slots__ = ("_clock", "_cost_max", "_eviction_ms", "_replicas", "_rng", "_sessions", "_slots_max", "cost")
 
     def __init__(
         self, clock: Clock, rng: Rng, *, slots_max: int, eviction_ms: int, cost_max: int = PARTITIONS_MAX
@@ -145,25 +149,35 @@ class FetchSessionCache:
         self.cost = 0
         """What all sessions hold together: their partitions, those with very long names counted several times."""
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._replicas: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._sessions) + len(self._replicas)
 
     def __contains__(self, session_id: int) -> bool:
-        return session_id in self._sessions
+        return session_id in self._sessions or session_id in self._replicas
 
     def create(
-        self, partitions: Iterator[tuple[PartitionKey, FetchPartition]], *, uses_topic_ids: bool
+        self,
+        partitions: Iterator[tuple[PartitionKey, FetchPartition]],
+        *,
+        uses_topic_ids: bool,
+        is_replica: bool = False,
     ) -> FetchSession | None:
-        """A new session for these partitions, or None when there is no room."""
+        """A new session for these partitions, or None when there is no room. `is_replica` is for a follower alone."""
         now_ms = self._clock.monotonic_ms()
-        if len(self._sessions) >= self._slots_max and not self._evict(now_ms):
+        if not is_replica and len(self._sessions) >= self._slots_max and not self._evict(now_ms):
             return None
         session_id = 0
-        while session_id == 0 or session_id in self._sessions:
+        while session_id == 0 or session_id in self:
             session_id = 1 + self._rng.randbelow(2**31 - 1)
-        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_replica=is_replica)
         session.update(partitions, iter(()))
+        if is_replica:
+            for idle in [each for each in self._replicas.values() if now_ms - each.last_used_ms >= self._eviction_ms]:
+                self.close(idle.session_id)
+            self._replicas[session_id] = session
+            return session
         if session.cost > SESSION_PARTITIONS_MAX:
             return None
         while self.cost + session.cost > self._cost_max:
@@ -178,7 +192,7 @@ class FetchSessionCache:
 
         Raises ApiError FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(session_id) or self._replicas.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {session_id}")
         if session.uses_topic_ids != uses_topic_ids:
@@ -187,7 +201,8 @@ class FetchSessionCache:
                 f"fetch session {session_id} was made with topic {'ids' if session.uses_topic_ids else 'names'}",
             )
         session.advance(epoch, self._clock.monotonic_ms())
-        self._sessions.move_to_end(session_id)
+        if not session.is_replica:
+            self._sessions.move_to_end(session_id)
         return session
 
     def update(
@@ -203,6 +218,8 @@ class FetchSessionCache:
         """
         before = session.cost
         session.update(changed, forgotten)
+        if session.is_replica:
+            return
         self.cost += session.cost - before
         is_too_much = self.cost > self._cost_max or session.cost > SESSION_PARTITIONS_MAX
         if is_too_much and session.cost > before:
@@ -213,6 +230,7 @@ class FetchSessionCache:
 
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown one is passed over."""
+        self._replicas.pop(session_id, None)
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.cost -= session.cost
