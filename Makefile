@@ -12,6 +12,7 @@ RACES_SEED ?= 1
 SCHEDULES ?= 1000000
 SECONDS ?= 60
 BROKERS ?= 1
+WORKERS ?= 2
 STAMP := $(VENV)/.ottla
 
 .PHONY: setup run cluster test cluster-test test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
@@ -25,8 +26,8 @@ run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark p
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
 	@$(BIN)/python -m examples.failover
 
-test: $(STAMP)/dev ## Run the tests
-	@$(BIN)/python -m pytest -m "not peer and not long"
+test: $(STAMP)/dev ## Run the tests: those of single parts in two processes (WORKERS=4 for more), then those of whole systems
+	@WORKERS=$(WORKERS) tools/test
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute
 	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"

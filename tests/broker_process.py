@@ -97,7 +97,7 @@ class BrokerProcess:
             return 0
         self.process.send_signal(signal_number)
         self.process.send_signal(signal.SIGCONT)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None

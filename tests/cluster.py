@@ -21,7 +21,7 @@ LOOK_AGAIN_S = 0.05
 """Between two looks at what is waited for: a request each, beside which brokers on two cores get on."""
 
 
-def wait_until(look: Callable[[], T | None], what: str, timeout_s: float = 30.0) -> T:
+def wait_until(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
     """What `look` returns as soon as that is true; it may raise what clients raise. AssertionError after the time."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
@@ -131,7 +131,7 @@ class Cluster:
             each.leader >= 0 and len(each.isr) >= count for each in self.metadata_of(topic).topics[topic].partitions
         )
 
-    def wait_until_in_sync(self, topic: str, count: int = 3, timeout_s: float = 30.0) -> None:
+    def wait_until_in_sync(self, topic: str, count: int = 3, timeout_s: float = 60.0) -> None:
         """Wait until `is_in_sync`."""
         wait_until(lambda: self.is_in_sync(topic, count), f"{count} in-sync replicas of {topic}", timeout_s)
 

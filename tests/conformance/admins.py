@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.broker_process import BrokerProcess
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 def fresh_name() -> str:

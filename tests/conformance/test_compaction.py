@@ -30,7 +30,7 @@ def have_it_look_often(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     entry = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def compacted_up_to(broker: BrokerProcess, topic: str) -> int:

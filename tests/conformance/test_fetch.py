@@ -22,7 +22,7 @@ NAMES_TOPICS_UNTIL = 12
 
 def delete(broker: BrokerProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(20)
+    admin.delete_topics([topic])[topic].result(60)
 
 
 def produce(broker: BrokerProcess, topic: str, count: int, acks: int | str, **config: object) -> None:
@@ -30,7 +30,7 @@ def produce(broker: BrokerProcess, topic: str, count: int, acks: int | str, **co
     failures: list[object] = []
     for number in range(count):
         producer.produce(topic, str(number), on_delivery=lambda error, _: failures.append(error) if error else None)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert failures == []
 
 
@@ -62,11 +62,11 @@ async def test_aiokafka_reads_on_when_one_of_its_topics_is_deleted(broker: Broke
         consumer.assign([AioTopicPartition(gone, 0), AioTopicPartition(stays, 0)])
         reading = asyncio.ensure_future(consumer.getone())
         await asyncio.to_thread(produce, broker, gone, 1, "all")
-        assert (await asyncio.wait_for(reading, 10)).topic == gone
+        assert (await asyncio.wait_for(reading, 60)).topic == gone
         reading = asyncio.ensure_future(consumer.getone())
         await asyncio.to_thread(delete, broker, gone)
         await asyncio.to_thread(produce, broker, stays, 1, "all")
-        assert (await asyncio.wait_for(reading, 10)).topic == stays
+        assert (await asyncio.wait_for(reading, 60)).topic == stays
     finally:
         await consumer.stop()
 
@@ -79,7 +79,7 @@ def test_who_looks_for_the_end_after_an_acknowledgement_finds_the_record_below_i
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
     for end in range(1, 51):
         produce(broker, topic, 1, acks)
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (0, end)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, end)
     consumer.close()
 
 
@@ -103,4 +103,4 @@ def test_acks_all_asks_for_no_more_replicas_than_there_are_and_the_setting_is_sh
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     (described,) = admin.describe_configs([resource]).values()
-    assert described.result(10)["min.insync.replicas"].value == "3"
+    assert described.result(60)["min.insync.replicas"].value == "3"

@@ -25,7 +25,7 @@ def admin_of(broker: BrokerProcess) -> AdminClient:
 def committed(admin: AdminClient, group: str) -> dict[int, int]:
     """The offsets of a group by partition, of all partitions it has any for."""
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {each.partition: each.offset for each in future.result(10).topic_partitions}
+    return {each.partition: each.offset for each in future.result(60).topic_partitions}
 
 
 def state_of(admin: AdminClient, group: str) -> ConsumerGroupState | None:
@@ -42,7 +42,7 @@ def test_a_group_is_listed_and_described_while_it_works_and_afterwards(broker: B
     member = ConfluentMember(broker, group, topic, **{"client.id": "worker"})
     poll_until([member], lambda: bool(member.assignment()), [])
     (future,) = admin.describe_consumer_groups([group]).values()
-    description = future.result(10)
+    description = future.result(60)
     assert description.state is ConsumerGroupState.STABLE
     assert description.type is ConsumerGroupType.CLASSIC
     assert description.partition_assignor == "range"
@@ -69,10 +69,10 @@ def test_offsets_are_listed_altered_and_deleted(broker: BrokerProcess) -> None:
 
     reset = ConsumerGroupTopicPartitions(group, [ConfluentTopicPartition(topic, 0, 3)])
     (refused,) = admin.alter_consumer_group_offsets([reset]).values()
-    assert [each.error.name() for each in refused.result(10).topic_partitions] == ["UNKNOWN_MEMBER_ID"]
+    assert [each.error.name() for each in refused.result(60).topic_partitions] == ["UNKNOWN_MEMBER_ID"]
     member.close()
     (altered,) = admin.alter_consumer_group_offsets([reset]).values()
-    altered.result(10)
+    altered.result(60)
     assert committed(admin, group)[0] == 3
 
     member = ConfluentMember(broker, group, topic)
@@ -87,10 +87,10 @@ def test_a_group_is_deleted_when_it_is_empty(broker: BrokerProcess) -> None:
     poll_until([member], lambda: bool(member.assignment()), [])
     (refused,) = admin.delete_consumer_groups([group]).values()
     with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
-        refused.result(10)
+        refused.result(60)
     member.close()
     (deleted,) = admin.delete_consumer_groups([group]).values()
-    deleted.result(10)
+    deleted.result(60)
     assert state_of(admin, group) is None
     assert committed(admin, group) == {}
 
@@ -105,7 +105,7 @@ def test_deleting_a_topic_takes_its_offsets_along(broker: BrokerProcess) -> None
     member.close()
     assert len(committed(admin, group)) == PARTITIONS
     (deleted,) = admin.delete_topics([topic]).values()
-    deleted.result(10)
+    deleted.result(60)
     assert committed(admin, group) == {}
 
 

@@ -60,9 +60,9 @@ def test_a_record_larger_than_the_topic_allows_is_refused_and_the_next_one_is_st
         outcomes.append("stored" if error is None else error.name())  # type: ignore[attr-defined]
 
     producer.produce(topic, value=b"x" * 5000, on_delivery=delivered)
-    producer.flush(20)
+    producer.flush(60)
     producer.produce(topic, value=b"small", on_delivery=delivered)
-    producer.flush(20)
+    producer.flush(60)
     assert outcomes == ["MSG_SIZE_TOO_LARGE", "stored"]
 
 
@@ -76,8 +76,8 @@ def test_a_consumer_waits_for_records_that_come_later(broker: BrokerProcess) -> 
     assert consumer.poll(0.2) is None
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, value=b"late")
-    producer.flush(20)
-    message = consumer.poll(5)
+    producer.flush(60)
+    message = consumer.poll(60)
     assert message is not None
     assert message.value() == b"late"
     consumer.close()
@@ -88,10 +88,10 @@ def test_an_offset_out_of_range_is_reset_as_the_consumer_asks(broker: BrokerProc
     topic = new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, value=b"only")
-    producer.flush(20)
+    producer.flush(60)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
     consumer.assign([ConfluentTopicPartition(topic, 0, 1_000)])
-    message = consumer.poll(20)
+    message = consumer.poll(60)
     assert message is not None
     assert (message.offset(), message.value()) == (0, b"only")
     consumer.close()

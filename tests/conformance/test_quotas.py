@@ -35,7 +35,7 @@ def ottla(broker: BrokerProcess, *arguments: str) -> str:
 
 def new_topic(broker: BrokerProcess, name: str) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     return name
 
 
@@ -105,7 +105,7 @@ def consumed(broker: BrokerProcess, topic: str, client_id: str, throttled: list[
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     values: list[bytes] = []
     while len(values) < RECORDS:
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None, f"only {len(values)} records came"
         assert message.error() is None
         value = message.value()

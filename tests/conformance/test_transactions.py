@@ -393,7 +393,7 @@ def test_a_copy_is_exact_however_often_broker_and_copier_are_killed(tmp_path_fac
         for round_number in range(30):
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as copier:
                 before = len(copied)
-                deadline = time.monotonic() + 8
+                deadline = time.monotonic() + PATIENCE_S
                 while len(copied) < before + 60 and copier.poll() is None and time.monotonic() < deadline:
                     copied = read_committed(broker, target)
                 if round_number % 2:

@@ -16,7 +16,7 @@ def new_topic(broker: BrokerProcess, partitions: int = 1, name: str = "topic", *
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     for future in admin.create_topics([NewTopic(topic, partitions, -1, config=settings)]).values():
-        future.result(10)
+        future.result(60)
     if BROKERS > 1:
         wait_until(lambda: is_known(broker, topic), f"every broker knows {topic}")
     return topic

@@ -11,7 +11,7 @@ from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 def framed(payload: bytes) -> bytes:

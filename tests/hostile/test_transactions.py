@@ -33,7 +33,7 @@ from tests.hostile.raw_peer import RawPeer
 
 FORGED = "t\nottla: a forged line\r\x1b[2J\u202e\u2028"
 LONG = "x" * 30_000
-WAIT_S = 20
+WAIT_S = 60
 RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 

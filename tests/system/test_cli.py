@@ -63,7 +63,7 @@ def read_all(broker: BrokerProcess, topic: str, count: int) -> list[tuple[bytes 
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found = []
     while len(found) < count:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None, f"only {len(found)} of {count} records came"
         assert message.error() is None
         found.append((message.key(), message.value(), message.headers()))
@@ -232,7 +232,7 @@ def filled(cli: Cli) -> str:
             partition=number % 2,
             timestamp=1_700_000_000_000 + number * 1_000,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return topic
 
 
@@ -406,7 +406,7 @@ def test_settings_of_one_broker_stand_over_those_of_all(cli: Cli) -> None:
 
 def test_the_cluster_is_shown_as_another_client_sees_it(new_broker: NewBroker) -> None:
     cli = Cli(new_broker(broker_rack="north").start())
-    seen = AdminClient({"bootstrap.servers": cli.broker.bootstrap}).list_topics(timeout=30)
+    seen = AdminClient({"bootstrap.servers": cli.broker.bootstrap}).list_topics(timeout=60)
     [number] = seen.brokers
     assert json.loads(cli.ok("cluster", "--json")) == {
         "cluster_id": seen.cluster_id,
@@ -480,7 +480,7 @@ def test_a_compacted_topic_keeps_its_records(cli: Cli) -> None:
 def committed_by(cli: Cli, group: str, topic: str) -> list[int]:
     """What another client sees as committed for two partitions."""
     consumer = Consumer({"bootstrap.servers": cli.broker.bootstrap, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, number) for number in range(2)], timeout=30)
+    found = consumer.committed([TopicPartition(topic, number) for number in range(2)], timeout=60)
     consumer.close()
     return [each.offset for each in found]
 
@@ -500,7 +500,7 @@ def test_a_group_goes_on_where_it_is_moved_to(cli: Cli, filled: str, flags: tupl
     group = f"g-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cli.broker.bootstrap})
     [deleted] = admin.delete_records([TopicPartition(filled, 0, 2)]).values()
-    assert deleted.result(30).low_watermark == 2
+    assert deleted.result(60).low_watermark == 2
     cli.ok("consume", filled, "--group", group, "--exit")
     shown = cli.ok("group", "reset", group, filled, *flags, "--dry-run", "--json")
     assert committed_by(cli, group, filled) == [10, 10]

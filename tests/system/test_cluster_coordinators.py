@@ -36,7 +36,7 @@ def coordinator(cluster: Cluster, group: str) -> BrokerProcess:
     def look() -> int:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log.connection.close": False})
         (future,) = admin.describe_consumer_groups([group]).values()
-        return future.result(10).coordinator.id
+        return future.result(60).coordinator.id
 
     return cluster.brokers[wait_until(look, f"the coordinator of {group}")]
 
@@ -104,7 +104,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, protoc
     assert set(member.found.values()) == {1}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert sum(each.offset for each in future.result(10).topic_partitions) == 300
+    assert sum(each.offset for each in future.result(60).topic_partitions) == 300
     member.close()
 
 
@@ -119,7 +119,7 @@ def test_transactions_are_whole_when_their_coordinator_and_leaders_are_killed(cl
             "log.connection.close": False,
         }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     cluster.wait_until_in_sync(TRANSACTIONS)
     committed: list[int] = []
     failed: list[str] = []

@@ -32,7 +32,7 @@ def versions(text: str) -> tuple[int, int]:
 
 def advertised(broker: BrokerProcess) -> Versions:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=60) as connection:
         connection.sendall(encode_request(1, "test", request, VERSION))
         stream = connection.makefile("rb")
         (size,) = struct.unpack(">i", stream.read(4))

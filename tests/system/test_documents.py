@@ -82,7 +82,7 @@ def test_the_serve_command_of_the_readme_gives_the_line_it_shows(tmp_path: Path)
         ready = process.stdout.readline()
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert READY.search(ready)
     assert [re.sub(r"\d+", "N", word) for word in shown.split()[:4]] == [
         re.sub(r"\d+", "N", word) for word in ready.split()[:4]

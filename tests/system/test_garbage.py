@@ -37,7 +37,7 @@ def garbage(broker: BrokerProcess, producer: Producer) -> int:
     said = broker.log_path.read_text().count("garbage:")
     broker.process.send_signal(signal.SIGUSR1)
     while broker.log_path.read_text().count("garbage:") == said:
-        producer.list_topics(timeout=10)  # the signal is seen when the broker does something
+        producer.list_topics(timeout=60)  # the signal is seen when the broker does something
     return int(broker.log_path.read_text().rsplit("garbage:", 1)[1].split()[0])
 
 
@@ -48,11 +48,11 @@ def test_records_that_are_written_and_waited_for_make_no_garbage(collected_broke
     def exchange(count: int) -> None:
         for _ in range(count):
             producer.produce("t", b"value")
-            assert producer.flush(10) == 0
-            assert consumer.poll(10) is not None
+            assert producer.flush(60) == 0
+            assert consumer.poll(60) is not None
 
     producer.produce("t", b"value")
-    producer.flush(10)
+    producer.flush(60)
     consumer.assign([TopicPartition("t", 0, 1)])
     exchange(50)
     garbage(collected_broker, producer)

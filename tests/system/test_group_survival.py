@@ -36,7 +36,7 @@ def member_ids(broker: BrokerProcess, group: str) -> str:
     """The ids of a group's members, which stay what they are as long as nobody has to join anew."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (future,) = admin.describe_consumer_groups([group]).values()
-    return " ".join(sorted(member.member_id for member in future.result(10).members))
+    return " ".join(sorted(member.member_id for member in future.result(60).members))
 
 
 def test_members_and_offsets_survive_the_kill_of_the_broker(new_broker: NewBroker) -> None:
@@ -55,7 +55,7 @@ def test_members_and_offsets_survive_the_kill_of_the_broker(new_broker: NewBroke
     assert member.rebalances == assignments
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("survivors")]).values()
-    assert {each.offset for each in future.result(10).topic_partitions} == {10}
+    assert {each.offset for each in future.result(60).topic_partitions} == {10}
     member.commit()
     member.close()
 

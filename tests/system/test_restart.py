@@ -15,16 +15,16 @@ NewBroker = Callable[..., BrokerProcess]
 def create(broker: BrokerProcess, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config={"segment.bytes": "1048576"})]).values():
-        future.result(10)
+        future.result(60)
 
 
 def values_of(broker: BrokerProcess, topic: str) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
-    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     values: list[bytes] = []
     while len(values) < end:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None, f"only {len(values)} of {end} records came"
         assert message.error() is None
         values.append(message.value())
@@ -38,12 +38,12 @@ def test_topics_records_and_the_cluster_id_survive_a_clean_restart(new_broker: N
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(5000):
         producer.produce("orders", value=b"%d" % number * 100, partition=0)
-    assert producer.flush(20) == 0
-    cluster_id = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).cluster_id
+    assert producer.flush(60) == 0
+    cluster_id = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).cluster_id
     assert broker.stop() == 0
 
     broker.start()
-    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10)
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60)
     assert metadata.cluster_id == cluster_id
     assert len(metadata.topics["orders"].partitions) == 3
     assert values_of(broker, "orders") == [b"%d" % number * 100 for number in range(5000)]
@@ -85,7 +85,7 @@ def test_a_group_goes_on_from_its_commit_after_a_kill(new_broker: NewBroker) -> 
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(100):
         producer.produce("orders", value=b"%d" % number, partition=0)
-    producer.flush(20)
+    producer.flush(60)
     settings = {
         "bootstrap.servers": broker.bootstrap,
         "group.id": "billing",
@@ -96,7 +96,7 @@ def test_a_group_goes_on_from_its_commit_after_a_kill(new_broker: NewBroker) -> 
     consumer = Consumer(settings)
     consumer.subscribe(["orders"])
     for _ in range(40):
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None
     consumer.commit(asynchronous=False)
     broker.kill()
@@ -105,7 +105,7 @@ def test_a_group_goes_on_from_its_commit_after_a_kill(new_broker: NewBroker) -> 
     broker.start()
     consumer = Consumer(settings)
     consumer.subscribe(["orders"])
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     assert message.value() == b"40"
     consumer.close()
@@ -116,7 +116,7 @@ def test_a_log_that_lost_its_topic_id_is_kept(new_broker: NewBroker) -> None:
     create(broker, "orders")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", value=b"1")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     broker.kill()
     (broker.data_dir / "orders-0" / "partition.metadata").write_bytes(b"")
 

@@ -83,12 +83,12 @@ class Cluster:
                 timestamp=EPOCH_MS + number * 1000,
                 **where,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     def consume(self, topic: str) -> list[Any]:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test", "log_level": 2})
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=10)[1] for each in partitions}
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=60)[1] for each in partitions}
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
         messages: list[Any] = []
         while len(messages) < sum(ends.values()):

@@ -38,7 +38,7 @@ def produce(bootstrap: str, topic: str, value: str) -> None:
     failed: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log.connection.close": False})
     producer.produce(topic, value, on_delivery=lambda error, _message: failed.append(error) if error else None)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failed == []
 
 
@@ -88,6 +88,6 @@ def test_a_broker_that_was_alone_is_joined_by_others_after_a_move(servers: ZooKe
         produce(cluster.bootstrap, "a", "with others")
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log.connection.close": False})
         consumer.assign([TopicPartition("a", 0, OFFSET_BEGINNING)])
-        read = [message.value() for message in consumer.consume(2, 30)]
+        read = [message.value() for message in consumer.consume(2, 60)]
         consumer.close()
         assert read == [b"when it was alone", b"with others"]

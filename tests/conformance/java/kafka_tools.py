@@ -100,7 +100,7 @@ def table(ended: Ended) -> list[dict[str, str]]:
 
 def ask_until(is_so: Callable[[], bool]) -> None:
     """Ask a tool again and again, which takes its time, until the broker is as told."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline, "the broker did not come to the state that the test waits for"
 

@@ -107,7 +107,7 @@ def test_batches_larger_than_the_limits_of_a_fetch_are_read_whole(kafka: KafkaTo
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "batch.num.messages": 1})
     for number, value in enumerate(sent):
         producer.produce(name, value, partition=number % 6)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     small = ["max.partition.fetch.bytes=300", "fetch.max.bytes=4000", "fetch.min.bytes=3000", "fetch.max.wait.ms=100"]
     limits = [word for each in small for word in ("--command-property", each)]
     assert sorted(kafka.consume(name, len(sent), "--from-beginning", *limits)) == sorted(sent)

@@ -215,7 +215,7 @@ def test_the_transaction_log_is_read_by_its_decoder(tools: KafkaTools, own: Brok
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.produce("t", b"x")
-        producer.flush(20)
+        producer.flush(60)
         end(20)
     del producer
     logs = [log for log in sorted(own.data_dir.glob("__transaction_state-*/0*.log")) if log.stat().st_size]

@@ -81,7 +81,7 @@ def produce(broker: BrokerProcess, name: str, lines: list[str]) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for line in lines:
         producer.produce(f"{name}-lines", line)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def read_counts(broker: BrokerProcess, name: str, expected: dict[str, int]) -> dict[str, int]:

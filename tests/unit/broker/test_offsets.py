@@ -57,7 +57,7 @@ def append(partition: Partition, acks: int = ACKS_LEADER) -> None:
 
 async def on_disk(partition: Partition) -> None:
     """Wait until everything is."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while partition.log.flushed_end_offset < partition.log.log_end_offset:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

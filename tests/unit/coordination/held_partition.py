@@ -22,7 +22,7 @@ from tests.unit.coordination.toy import ManualEnvironment
 from tests.unit.storage.held_log_io import HeldLogIo
 
 TOPIC_ID = UUID(int=7)
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class HeldPartition(Partition):

@@ -110,6 +110,6 @@ def environment(**limits: int) -> tuple[ManualEnvironment, Turn]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until a condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  what is waited for has no event
             await asyncio.sleep(0)

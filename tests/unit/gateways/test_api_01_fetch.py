@@ -75,7 +75,7 @@ def slow_disk(monkeypatch) -> Iterator[Event]:
 
 
 async def until_nothing_is_looked_up(door) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while door.tasks:  # noqa: ASYNC110 (nothing says when a task is gone)
             await asyncio.sleep(0)
     assert door.gateway.looked_up_count == 0

@@ -151,6 +151,6 @@ def epoch_of_second(broker):
 
 async def until(holds):
     """Wait until something holds that other tasks bring about."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.001)

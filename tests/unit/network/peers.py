@@ -25,7 +25,7 @@ def framed(payload: bytes) -> bytes:
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop turn until something holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 (any condition, of objects that know no events)
             await asyncio.sleep(0)
 
@@ -57,7 +57,7 @@ class Peer:
 
     async def receive(self, count: int) -> bytes:
         data = bytearray()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(data) < count:
                 piece = await self.loop.sock_recv(self.sock, min(count - len(data), 1 << 20))
                 if not piece:
@@ -72,7 +72,7 @@ class Peer:
     async def receive_end(self) -> bytes:
         """What comes until the other side closes."""
         data = bytearray()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             try:
                 while piece := await self.loop.sock_recv(self.sock, 1 << 20):
                     data += piece

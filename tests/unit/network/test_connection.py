@@ -470,7 +470,7 @@ async def test_a_connection_may_close_while_its_file_is_being_read_ahead(
 
     def read_slowly(fd: int, position: int, size: int) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         pages.read_into_page_cache(fd, position, size)
 
     monkeypatch.setattr("ottla.network.listener.read_into_page_cache", read_slowly)
@@ -623,7 +623,7 @@ async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
 async def without_reset(peer: Peer) -> bytes:
     """What comes until the other side closes, which it does in order."""
     data = bytearray()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while piece := await peer.loop.sock_recv(peer.sock, 1 << 20):
             data += piece
     return bytes(data)

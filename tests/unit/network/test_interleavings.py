@@ -227,7 +227,7 @@ class Life:
 
     async def end(self) -> None:
         """Who has not hung up sends and reads to the end, and everything is answered."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not all(peer.is_gone or peer.has_ended for peer in self.peers) or self.door.listener.connections:
                 for peer in self.peers:
                     peer.send(1 << 20)

@@ -106,7 +106,7 @@ class TlsPeer:
         return cls(*await asyncio.open_connection(*door.listener.address, ssl=made, limit=64 * MIB))
 
     async def receive_frame(self) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
 
 

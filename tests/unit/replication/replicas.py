@@ -57,7 +57,7 @@ SEGMENTS = LogConfig(segment_bytes=4_000, index_interval_bytes=200)
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop turn until something holds; fails after a time that no test takes."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -36,7 +36,7 @@ def append(partition: Partition, records: bytearray, leader_high_watermark: int)
 
 
 async def on_disk(partition: Partition) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while partition.log.flushed_end_offset < partition.log.log_end_offset:  # noqa: ASYNC110
             await asyncio.sleep(0)
 

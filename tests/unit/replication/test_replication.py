@@ -25,7 +25,7 @@ from tests.unit.replication.replicas import NAME, Broker, Cluster, cluster, unti
 
 
 async def acked(future: "asyncio.Future[AppendAck]") -> ErrorCode:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return (await future).error
 
 

@@ -13,7 +13,7 @@ def test_results_come_in_the_order_of_the_items(count: int):
 
 
 def test_many_items_wait_together():
-    meeting = threading.Barrier(THREADS_MAX, timeout=30)
+    meeting = threading.Barrier(THREADS_MAX, timeout=60)
     firsts = set(range(0, 16 * THREADS_MAX, 16))
 
     def wait_for_the_others(item: int) -> int:
@@ -25,7 +25,7 @@ def test_many_items_wait_together():
 
 
 def test_so_many_threads_as_are_asked_for_take_an_item_each():
-    meeting = threading.Barrier(3, timeout=30)
+    meeting = threading.Barrier(3, timeout=60)
     assert (
         len(
             set(

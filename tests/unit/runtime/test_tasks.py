@@ -103,7 +103,7 @@ async def test_no_more_threads_than_allowed_run_at_a_time():
         with lock:
             running += 1
             most = max(most, running)
-        both_in.wait(timeout=10)
+        both_in.wait(timeout=60)
         with lock:
             running -= 1
 

@@ -35,7 +35,7 @@ SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partition
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let threads and tasks work until `holds`."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 (what is waited for knows no events)
             await asyncio.sleep(0)
 

@@ -46,7 +46,7 @@ async def append(broker: WholeBroker, value: bytes, index: int = 0) -> AppendAck
     acked: asyncio.Future[AppendAck] = asyncio.get_running_loop().create_future()
     batch = build_batch([(1_000, None, value, ())])
     partition_of(broker, index).append(batch, acks=ACKS_ALL, on_ack=acked.set_result)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await acked
 
 

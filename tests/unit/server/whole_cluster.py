@@ -53,7 +53,7 @@ class WholeBroker:
 
 async def until(holds: Callable[[], object]) -> None:
     """Let everything work until `holds`."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 (what is waited for knows no events)
             await asyncio.sleep(0.005)
 

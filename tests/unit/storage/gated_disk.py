@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.runtime.disk import OsDisk, StrPath
 
-_PATIENCE_S: Final = 10
+_PATIENCE_S: Final = 60
 
 
 @dataclass

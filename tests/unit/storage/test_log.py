@@ -188,7 +188,7 @@ async def test_slices_outlive_the_file_they_came_from(tmp_path: Path):
             log.read(offset, 100, max_offset=120)
         await directory.manager.delete_log(log.topic_partition)
         directory.timer.advance(100_000)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while [*tmp_path.glob("orders-0*")]:  # noqa: ASYNC110, ASYNC240 (few files)
                 await asyncio.sleep(0)
         assert bytes_of(first) == expected

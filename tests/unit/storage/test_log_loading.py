@@ -122,7 +122,7 @@ class LoadingThreads(WatchedDisk):
     def __init__(self, large: int) -> None:
         super().__init__()
         self.by_directory: dict[str, int] = {}
-        self._meeting = threading.Barrier(large, timeout=30)
+        self._meeting = threading.Barrier(large, timeout=60)
         self._met: set[str] = set()
 
     def read_bytes(self, path: StrPath) -> bytes:

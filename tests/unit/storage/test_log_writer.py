@@ -43,7 +43,7 @@ async def open_file(writer: LogWriter, path: Path) -> int:
 async def settled(writer: LogWriter, handle: int, position: int) -> None:
     told = Told()
     writer.append(handle, position, b"x" * 100, told, WRITTEN)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not told.stages:  # noqa: ASYNC110 (a token knows no events)
             await asyncio.sleep(0)
 
@@ -81,7 +81,7 @@ async def test_what_is_to_be_synced_waits_to_share_its_sync(io: LogIo, tmp_path:
         writer.append(handle, 100 + 100 * number, b"a" * 100, token, SYNC)
         writer.uncork()
     assert io.groups == groups
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not all(token.stages for token in told):  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert io.groups == groups + 1
@@ -111,7 +111,7 @@ async def test_one_who_fails_when_his_write_is_done_keeps_nobody_else_from_heari
     writer.progressed[Failing()] = None
     writer.progressed[following] = None
     writer.attach(asyncio.get_running_loop())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not told.stages:  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert following.reports == 1

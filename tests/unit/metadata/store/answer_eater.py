@@ -30,7 +30,7 @@ class AnswerEater:
 
     def wait_until_eating(self) -> None:
         """Wait until a transaction has passed whose answer will not."""
-        assert self._eats.wait(30), "no transaction has passed"
+        assert self._eats.wait(60), "no transaction has passed"
 
     def cut(self) -> None:
         """End the connections there are; of those that come, answers arrive again."""

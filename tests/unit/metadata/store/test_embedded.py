@@ -206,7 +206,7 @@ async def test_who_registers_beside_another_takes_nothing_of_its_session_away(op
 
     def after_the_other(*arguments, **keywords):
         monkeypatch.setattr(embedded, "remove_all_but", clean_up)
-        asyncio.run_coroutine_threadsafe(other.register_broker(2, b""), loop).result(10)
+        asyncio.run_coroutine_threadsafe(other.register_broker(2, b""), loop).result(60)
         clean_up(*arguments, **keywords)
 
     monkeypatch.setattr(embedded, "remove_all_but", after_the_other)
