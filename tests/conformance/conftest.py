@@ -50,17 +50,21 @@ def client_named(group_broker: BrokerProcess) -> Iterator[Callable[[str], Client
         client.close()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Read the claims of all tests before the first runs, so that a wrong mark stops the run at once."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Read the claims of all tests before the first runs, so that a wrong mark stops the run at once.
+
+    In a cluster those of a broker that is alone are no part of the run.
+    """
     for item in items:
         marks = [mark.kwargs for mark in item.iter_markers("proves")]
         try:
             item.stash[CLAIMS] = claims(marks)
         except ValueError as wrong:
             raise pytest.UsageError(f"{item.nodeid}: {wrong}") from None
-        alone = item.get_closest_marker("alone")
-        if alone is not None and BROKERS > 1:
-            item.add_marker(pytest.mark.skip(reason=f"of a broker that is alone: {alone.args[0]}"))
+    alone = [item for item in items if BROKERS > 1 and item.get_closest_marker("alone") is not None]
+    if alone:
+        config.hook.pytest_deselected(items=alone)
+        items[:] = [item for item in items if item not in alone]
 
 
 @pytest.hookimpl(wrapper=True)

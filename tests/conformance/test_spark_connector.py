@@ -17,8 +17,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.clients.face import Record, take
+from tests.conformance.needed_peers import needed_peer
 from tests.conformance.topics import new_topic
-from tools.peers import PeerUnavailableError, spark_connector_jars
+from tools.peers import spark_connector_jars
 
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Spark connector")]
 
@@ -29,10 +30,8 @@ PARTITIONS = 3
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with the connector's jars. No other test of this process may have begun one without them."""
-    try:
+    with needed_peer():
         jars = spark_connector_jars()
-    except PeerUnavailableError as reason:
-        pytest.skip(str(reason))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (

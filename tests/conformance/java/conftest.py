@@ -8,16 +8,14 @@ import pytest
 from tests.broker_process import BrokerProcess
 from tests.conformance.java.jvm import Jvm
 from tests.conformance.java.kafka_tools import KafkaTools
-from tools import peers
+from tests.conformance.needed_peers import needed_peer
 
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
     """Kafka's jars and our own Java classes in one running JVM."""
-    try:
+    with needed_peer():
         machine = Jvm(tmp_path_factory.mktemp("jvm"))
-    except peers.PeerUnavailableError as reason:
-        pytest.skip(str(reason))
     yield machine
     machine.close()
 

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from benchmarks.beside_kafka.brokers import KAFKA, Broker
 from tests.broker_process import BrokerProcess
+from tests.conformance.needed_peers import needed_peer
 from tools import peers
 
 pytestmark = pytest.mark.peer
@@ -78,10 +79,8 @@ def ottla(tmp_path: Path) -> Iterator[Peer]:
 
 @pytest.fixture
 def kafka_peer(tmp_path: Path) -> Iterator[Peer]:
-    try:
+    with needed_peer():
         class_path = os.pathsep.join(map(str, peers.kafka_jars()))
-    except peers.PeerUnavailableError as reason:
-        pytest.skip(str(reason))
     broker = Broker(KAFKA, tmp_path / "kafka", dict(SETTINGS), lambda: class_path)
     yield Peer(broker.start, broker.stop, lambda: broker.bootstrap, broker.log_directory)
     broker.stop()

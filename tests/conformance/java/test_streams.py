@@ -14,7 +14,7 @@ from tests.broker_process import BrokerProcess
 from tests.conformance.java.jvm import Jvm
 from tests.conformance.java.kafka_tools import KafkaTools
 from tests.conformance.java.streams_application import StreamsApplication, compiled
-from tools import peers
+from tests.conformance.needed_peers import needed_peer
 
 CLIENT = "Kafka Streams"
 pytestmark = pytest.mark.peer
@@ -35,10 +35,8 @@ Start = Callable[..., StreamsApplication]
 
 @pytest.fixture(scope="module")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    try:
+    with needed_peer():
         return compiled(tmp_path_factory.mktemp("classes"))
-    except peers.PeerUnavailableError as reason:
-        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="module")
