@@ -84,7 +84,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the table of what ran; a run without claims leaves the last table alone."""
+    """Write the table of what ran; a run without claims leaves the last table alone, and so does a part of one."""
+    if hasattr(session.config, "workerinput"):
+        return
     proofs = session.config.stash.get(PROOFS, {}).values()
     if proofs:
         REPORT_FOLDER.mkdir(exist_ok=True)
