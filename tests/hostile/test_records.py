@@ -167,7 +167,7 @@ def test_a_good_partition_is_written_beside_a_bad_one(broker: BrokerProcess, pee
     assert end_offset(broker.port, name) == 5
 
 
-@pytest.mark.parametrize("claimed", [-(2**63), 0, NOW_MS + YEAR_MS, 2**63 - 1])
+@pytest.mark.parametrize("claimed", [-(2**63), 0, NOW_MS + YEAR_MS, 2**63 - 1], ids=["least", "0", "in a year", "most"])
 def test_a_largest_timestamp_that_no_record_has_is_put_right(broker: BrokerProcess, peer: RawPeer, claimed: int):
     name = create_topic(broker.port, f"claimed-{claimed}-{NOW_MS}")
     assert produce(peer, name, header_of(max_timestamp=claimed))[0] is ErrorCode.NONE
