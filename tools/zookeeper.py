@@ -19,6 +19,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tools.ports import free_ports
+
 JAR = Path("/usr/share/java/zookeeper.jar")
 TICK_MS = 200
 READY_S = 60.0
@@ -53,18 +55,6 @@ def install() -> None:
             raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {error}") from error
         if done.returncode and attempt is command:
             raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {done.stderr.strip()}")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class ZooKeeperServers:

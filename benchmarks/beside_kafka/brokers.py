@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.beside_kafka import wire
+from tools.ports import free_ports
 
 # Those of Kafka's own start script, kafka-run-class.sh and kafka-server-start.sh.
 KAFKA_JVM_FLAGS = (
@@ -31,7 +30,6 @@ KAFKA_JVM_FLAGS = (
 KAFKA_CLUSTER_ID = "b3R0bGEtYmVzaWRlLWthZg"
 STOP_PATIENCE_S = 600
 FIRST_TOPIC = "first"
-SERVER_PORTS = range(12_000, 32_000)  # Linux gives clients ports from 32,768 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +186,3 @@ class Broker:
 
     def _last_output(self) -> str:
         return self.output.read_text(errors="replace")[-2000:] if self.output.exists() else ""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, none of those the kernel gives to clients.
-
-    A client that tries such a port again and again before its broker listens is at some time given that very port as
-    its own, is then connected to itself, and the broker cannot have the port any more.
-    """
-    sockets: list[socket.socket] = []
-    try:
-        while len(sockets) < count:
-            each = socket.socket()
-            try:
-                each.bind(("127.0.0.1", random.choice(SERVER_PORTS)))
-            except OSError:
-                each.close()
-            else:
-                sockets.append(each)
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

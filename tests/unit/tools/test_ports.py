@@ -1,0 +1,15 @@
+"""A server's port is one that no client of the same machine can be given while it starts."""
+
+from tools.ports import free_ports, ports_of_clients, ports_of_servers
+
+
+def test_ports_are_free_distinct_and_those_of_servers():
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    assert set(ports) <= set(ports_of_servers(*ports_of_clients()))
+
+
+def test_servers_are_given_what_clients_are_not_wherever_a_system_has_them():
+    assert ports_of_servers(32_768, 60_999) == range(12_000, 32_768)
+    assert ports_of_servers(1_024, 60_999) == range(61_000, 65_536)
+    assert ports_of_servers(1_024, 65_535) == range(12_000, 65_536)

@@ -1,0 +1,52 @@
+"""Ports for servers that are told where to listen before they do."""
+
+import random
+import socket
+from pathlib import Path
+
+_OF_CLIENTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LINUX_OF_CLIENTS = (32_768, 60_999)
+_FIRST, _END = 12_000, 65_536
+_ENOUGH = 2_000
+"""Among so many, two who choose at the same time hardly choose the same."""
+
+
+def ports_of_clients() -> tuple[int, int]:
+    """The first and the last port that the kernel gives to those who ask for any."""
+    try:
+        first, last = _OF_CLIENTS.read_text().split()
+    except OSError:
+        return _LINUX_OF_CLIENTS
+    return int(first), int(last)
+
+
+def ports_of_servers(first_of_clients: int, last_of_clients: int) -> range:
+    """Ports outside that range where there are enough of them, below it rather than above; any other port if not."""
+    for ports in (range(_FIRST, first_of_clients), range(max(_FIRST, last_of_clients + 1), _END)):
+        if len(ports) >= _ENOUGH:
+            return ports
+    return range(_FIRST, _END)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now, none of those the kernel gives to clients.
+
+    A client that tries such a port again and again before its server listens is at some time given that very port as
+    its own, is then connected to itself, and the server cannot have the port any more.
+    """
+    choice = ports_of_servers(*ports_of_clients())
+    chance = random.SystemRandom()  # two processes that were seeded alike must not choose alike
+    sockets: list[socket.socket] = []
+    try:
+        while len(sockets) < count:
+            each = socket.socket()
+            try:
+                each.bind(("127.0.0.1", chance.choice(choice)))
+            except OSError:
+                each.close()
+            else:
+                sockets.append(each)
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
