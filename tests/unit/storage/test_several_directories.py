@@ -55,11 +55,11 @@ async def logs_of(directory: OpenDirectory, count: int, topic: str = "orders") -
     return await directory.manager.create_logs(names, TOPIC_ID, LogConfig())
 
 
-def next_progress(log: Log) -> asyncio.Future[None]:
-    """Done when the disk has more of the log, written here or by the directory's thread."""
-    done = asyncio.get_running_loop().create_future()
-    log.on_progress = lambda _: done.done() or done.set_result(None)
-    return done
+def next_progress(log: Log) -> asyncio.Event:
+    """Set when the disk has more of the log, written here or by the directory's thread."""
+    progress = asyncio.Event()
+    log.on_progress = lambda _: progress.set()
+    return progress
 
 
 def parents(logs: list[Log]) -> Counter[str]:
@@ -212,10 +212,11 @@ async def test_a_cork_holds_back_what_goes_to_any_directory(paths: list[Path]):
             directory.append(log, batch(1), sync=False)
         await asyncio.sleep(0)
         assert [log.written_end_offset for log in logs] == [1, 1, 1]
-        written = asyncio.gather(*(next_progress(log) for log in logs))
+        progress = [next_progress(log) for log in logs]
         directory.manager.cork.uncork()
         async with asyncio.timeout(60):
-            await written
+            for each in progress:
+                await each.wait()
         assert [log.written_end_offset for log in logs] == [2, 2, 2]
 
 
