@@ -100,7 +100,8 @@ class BrokerRegisteredRecord(Struct, frozen=True):
 
     `endpoints` are its listeners by name. `incarnation` is drawn anew by each process, `directories` are the ids of its
     log directories, `flush` is whether it flushes before it acknowledges. A broker that is `fenced` is not shown to
-    clients and leads nothing; one that is `shutting_down` gives its leaderships away.
+    clients and leads nothing; one that is `shutting_down` gives its leaderships away. `offline` are those of its log
+    directories that failed.
     """
 
     KIND: ClassVar[str] = "broker"
@@ -115,6 +116,7 @@ class BrokerRegisteredRecord(Struct, frozen=True):
     flush: bool = True
     fenced: bool = False
     shutting_down: bool = False
+    offline: tuple[UUID, ...] = ()
 
 
 class BrokerChangedRecord(Struct, frozen=True):
@@ -125,6 +127,15 @@ class BrokerChangedRecord(Struct, frozen=True):
     broker_epoch: int
     fenced: bool
     shutting_down: bool
+
+
+class BrokerDirectoriesRecord(Struct, frozen=True):
+    """Which log directories of a broker have failed: what lies there leads nothing and is in no ISR (KIP-858)."""
+
+    KIND: ClassVar[str] = "broker-directories"
+    broker_id: int
+    broker_epoch: int
+    offline: tuple[UUID, ...]
 
 
 class BrokerRemovedRecord(Struct, frozen=True):
@@ -186,6 +197,7 @@ MetadataRecord = (
     | ConfigRecord
     | BrokerRegisteredRecord
     | BrokerChangedRecord
+    | BrokerDirectoriesRecord
     | BrokerRemovedRecord
     | ControllerRecord
     | ProducerIdsRecord
@@ -302,6 +314,14 @@ def _decode_endpoints(value: Any) -> dict[str, tuple[str, int]]:
     return {name: (host, port) for name, (host, port) in value.items()}
 
 
+def _encode_ids(ids: tuple[UUID, ...]) -> list[str]:
+    return list(map(topic_id_text, ids))
+
+
+def _decode_ids(values: Any) -> tuple[UUID, ...]:
+    return tuple(map(parse_topic_id, values))
+
+
 def _encode_places(places: tuple[tuple[int, UUID], ...]) -> list[object]:
     return [(index, topic_id_text(directory_id)) for index, directory_id in places]
 
@@ -321,6 +341,7 @@ _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "state": _encode_state,
         "changes": _encode_changes,
         "endpoints": dict,
+        "offline": _encode_ids,
         "places": _encode_places,
     }
 )
@@ -332,6 +353,7 @@ _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "changes": _decode_changes,
         "endpoints": _decode_endpoints,
         "directories": tuple,
+        "offline": _decode_ids,
         "places": _decode_places,
         "entity": _decode_entity,
     }
@@ -339,7 +361,9 @@ _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 _FIELDS_OF_ONE_BROKER: Final[Mapping[str, int]] = MappingProxyType({BrokerRegisteredRecord.KIND: 5})
 """How many fields version 0 has, where version 1 has more."""
 
-_ONLY_IN_A_CLUSTER: Final = frozenset({PartitionsChangedRecord.KIND, BrokerChangedRecord.KIND})
+_ONLY_IN_A_CLUSTER: Final = frozenset(
+    {PartitionsChangedRecord.KIND, BrokerChangedRecord.KIND, BrokerDirectoriesRecord.KIND}
+)
 
 _VERSIONED: Final = _ONLY_IN_A_CLUSTER | {
     TopicRecord.KIND,
@@ -361,6 +385,7 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             ConfigRecord,
             BrokerRegisteredRecord,
             BrokerChangedRecord,
+            BrokerDirectoriesRecord,
             BrokerRemovedRecord,
             ControllerRecord,
             ProducerIdsRecord,

@@ -57,6 +57,7 @@ class Heartbeats:
         self._timer = timer
         self._tasks = tasks
         self._wake: asyncio.Future[None] | None = None
+        self._is_due = False
         self._stopped: asyncio.Future[None] | None = None
         self._is_closed = False
         self._is_heard = True
@@ -77,6 +78,7 @@ class Heartbeats:
 
     def beat_soon(self) -> None:
         """Do not wait for the next turn: something changed that the controller should hear of."""
+        self._is_due = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -98,6 +100,7 @@ class Heartbeats:
 
     async def _run(self) -> None:
         while not self._is_closed:
+            self._is_due = False
             is_settled = await self._beat()
             await self._pause(self._interval_ms if is_settled else min(IMPATIENT_MS, self._interval_ms))
 
@@ -139,7 +142,7 @@ class Heartbeats:
             self.on_refused(reason)
 
     async def _pause(self, delay_ms: int) -> None:
-        if self._is_closed:
+        if self._is_closed or self._is_due:
             return
         self._wake = asyncio.get_running_loop().create_future()
         task = self._timer.schedule(delay_ms, self.beat_soon)

@@ -7,8 +7,11 @@ from uuid import UUID
 
 import pytest
 
+from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.delta import apply_records, snapshot_records
+from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.runtime.clock import ManualClock
@@ -263,6 +266,30 @@ async def test_a_directory_that_failed_is_told_of_by_each_incarnation(brokers, m
     await brokers.heartbeat(2, offline_directories=frozenset({failed}))
     await brokers.heartbeat(2, offline_directories=frozenset({failed}))
     assert brokers.partition("a").leader == -1
+
+
+async def test_who_has_a_replica_in_a_directory_that_failed_neither_joins_nor_leads_until_it_is_started_anew(brokers):
+    await brokers.topic("a", (2, 3), min_insync_replicas="2")
+    topic_id, failed = brokers.image.topic("a").topic_id, UUID(int=7)
+    await brokers.controller.place_replicas(2, brokers.epochs[2], [ReplicaPlace(topic_id, 0, failed)])
+    await brokers.heartbeat(2, offline_directories=frozenset({failed}))
+    now = brokers.partition("a")
+    assert (now.leader, now.isr, now.elr) == (3, (3,), (2,))
+    isr = ((3, brokers.epochs[3]), (2, brokers.epochs[2]))
+    proposal = PartitionProposal(topic_id, 0, now.leader_epoch, now.partition_epoch, isr)
+    (refusal,) = await brokers.controller.alter_partition(3, brokers.epochs[3], [proposal])
+    assert isinstance(refusal, ApiError)
+    assert refusal.code is ErrorCode.INELIGIBLE_REPLICA
+    assert "broker 2 has that replica in a log directory that failed" in refusal.message
+    again = apply_records(MetadataImage(brokers.image.cluster_id), snapshot_records(brokers.image))[0]
+    assert again.unusable_on(topic_id, 0) == {2}
+    await brokers.end_session(3)
+    assert brokers.partition("a").leader == NO_LEADER
+    await brokers.end_session(2)
+    await brokers.session(2)
+    await brokers.controller.brokers_changed()
+    await brokers.heartbeat(2)
+    assert brokers.partition("a").leader == 2
 
 
 async def test_a_heartbeat_that_changes_nothing_writes_nothing(brokers):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.metadata.records import (
     BrokerChangedRecord,
+    BrokerDirectoriesRecord,
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     ConfigRecord,
@@ -54,6 +55,7 @@ records = st.one_of(
     ),
     st.builds(BrokerChangedRecord, numbers, numbers, st.booleans(), st.booleans()),
     st.builds(PartitionsChangedRecord, st.uuids(), st.lists(st.tuples(numbers, states), max_size=3).map(tuple)),
+    st.builds(BrokerDirectoriesRecord, numbers, numbers, st.lists(st.uuids(), max_size=3).map(tuple)),
     st.builds(BrokerRemovedRecord, numbers),
     st.builds(ControllerRecord, numbers, numbers),
     st.builds(ProducerIdsRecord, numbers),
@@ -81,8 +83,11 @@ def test_what_only_a_cluster_says_is_written_in_the_next_version():
     assert encode_record(alone) == b'["broker",0,1,7,null,9092,"r"]'
     member = BrokerRegisteredRecord(1, 7, "h", 9092, None, {"PLAINTEXT": ("h", 9092)}, "i", ("d",), True, True)
     assert encode_record(member) == (
-        b'["broker",1,1,7,"h",9092,null,{"PLAINTEXT":["h",9092]},"i",["d"],true,true,false]'
+        b'["broker",1,1,7,"h",9092,null,{"PLAINTEXT":["h",9092]},"i",["d"],true,true,false,[]]'
     )
+    failed = BrokerDirectoriesRecord(1, 7, (topic_id,))
+    assert encode_record(failed) == b'["broker-directories",1,1,7,["h25QmovnTHilTwlMDmyPYQ"]]'
+    assert decode_record(encode_record(failed)) == failed
 
 
 def test_partitions_of_one_record_may_say_more_or_less():

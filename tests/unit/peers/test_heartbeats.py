@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from uuid import UUID
 
 import pytest
@@ -29,6 +29,7 @@ class World:
         self.answer: HeartbeatAnswer | ClientError | ApiError = SERVES
         self.wishes: list[bool] = []
         self.disks = Disks()
+        self.on_its_way: Callable[[HeartbeatAnswer], None] | None = None
         self.told: tuple[bool, frozenset[UUID]] = (False, frozenset())
         self.heartbeats = Heartbeats(
             self,  # type: ignore[arg-type]
@@ -45,6 +46,8 @@ class World:
         assert timeout_ms == 4_500
         self.told = want_fence, offline_directories
         self.wishes.append(want_shutdown)
+        if self.on_its_way is not None and isinstance(self.answer, HeartbeatAnswer):
+            self.on_its_way(self.answer)
         if isinstance(self.answer, HeartbeatAnswer):
             return self.answer
         raise self.answer
@@ -160,3 +163,17 @@ async def test_the_controller_hears_at_once_of_disks_that_fail_and_that_are_back
     assert await world.passed(INTERVAL_MS) == 1
     assert world.told == (False, frozenset())
     assert await world.passed(IMPATIENT_MS) == 1, "it waits to serve again"
+
+
+async def test_what_changes_while_one_is_on_its_way_is_told_by_the_next_one_at_once(world: World) -> None:
+    failed = UUID(int=7)
+
+    def fails_meanwhile(answer: HeartbeatAnswer) -> None:
+        world.on_its_way = None
+        world.disks = Disks(frozenset({failed}))
+        world.heartbeats.beat_soon()
+
+    world.on_its_way = fails_meanwhile
+    assert await world.passed(INTERVAL_MS) == 2
+    assert world.told == (False, frozenset({failed}))
+    assert await world.passed(INTERVAL_MS - 1) == 0

@@ -1,5 +1,6 @@
 """Brokers with several log directories in a cluster: the controller knows where replicas lie, wherever it is."""
 
+import errno
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.unit.server.whole_cluster import WholeBroker, member, until
 TIMEOUT_MS = 20_000
 
 
-async def test_the_controller_knows_where_replicas_lie(tmp_path: Path):
+async def test_the_controller_knows_where_replicas_lie_and_takes_the_lead_from_a_directory_that_fails(tmp_path: Path):
     async with AsyncExitStack() as stack:
         brokers: list[WholeBroker] = []
         for node_id in (1, 2):
@@ -32,6 +33,15 @@ async def test_the_controller_knows_where_replicas_lie(tmp_path: Path):
             places = [first.image.replica_directory(topic_id, index, broker.node_id) for index in range(4)]
             assert [places.count(each) for each in ids] == [2, 2]
         await until(lambda: all(len(each.isr) == 2 for each in partitions(first)))
+        failing = second.server._logs.directories[1]
+        failing.writer.failure = OSError(errno.EIO, "Input/output error")
+        failing._fail(failing.writer.failure)
+        lost = {
+            index for index in range(4) if first.image.replica_directory(topic_id, index, 2) == failing.directory_id
+        }
+        assert len(lost) == 2
+        await until(lambda: all((each.isr == (1,)) == (each.index in lost) for each in partitions(first)))
+        assert all(each.leader == 1 for each in partitions(first) if each.index in lost)
 
 
 def partitions(broker: WholeBroker):

@@ -18,8 +18,9 @@ from ottla.metadata.controller.decision import Decision, LogLine
 from ottla.metadata.controller.partition_changes import Partition, PartitionChanges
 from ottla.metadata.controller.partition_leadership import elect, fence_all, lose
 from ottla.metadata.controller.topic_replication import ReplicationRules
+from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import NO_LEADER, BrokerImage, MetadataImage
-from ottla.metadata.records import BrokerChangedRecord, BrokerRemovedRecord
+from ottla.metadata.records import BrokerChangedRecord, BrokerDirectoriesRecord, BrokerRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
@@ -79,8 +80,12 @@ def fence_in(changes: PartitionChanges, broker_ids: frozenset[int], reason: str,
     def concerns(partition: Partition) -> bool:
         return partition.leader in broker_ids or not broker_ids.isdisjoint(partition.isr)
 
-    live = changes.live - broker_ids
-    changes.each(reason, concerns, lambda state, rule: fence_all(state, broker_ids, live, min_isr=rule.min_isr), where)
+    changes.each(
+        reason,
+        concerns,
+        lambda state, rule, live: fence_all(state, broker_ids, live - broker_ids, min_isr=rule.min_isr),
+        where,
+    )
 
 
 def lose_in(
@@ -94,7 +99,7 @@ def lose_in(
     changes.each(
         reason,
         concerns,
-        lambda state, rule: lose(state, broker_id, changes.live, min_isr=rule.min_isr, is_empty=is_empty),
+        lambda state, rule, live: lose(state, broker_id, live, min_isr=rule.min_isr, is_empty=is_empty),
         where,
     )
 
@@ -105,7 +110,7 @@ def elect_in(changes: PartitionChanges, broker_id: int, reason: str) -> None:
     def concerns(partition: Partition) -> bool:
         return partition.leader == NO_LEADER and broker_id in partition.replicas
 
-    changes.each(reason, concerns, lambda state, rule: elect(state, changes.live, min_isr=rule.min_isr))
+    changes.each(reason, concerns, lambda state, rule, live: elect(state, live, min_isr=rule.min_isr))
 
 
 def decide_offline_directories(
@@ -117,16 +122,20 @@ def decide_offline_directories(
 ) -> Decision[None]:
     """Take a broker out of the ISRs and leaderships of what lies in log directories of it that failed (KIP-858)."""
     broker = image.brokers.get(broker_id)
-    if broker is None or broker.broker_epoch != broker_epoch:
+    if broker is None or broker.broker_epoch != broker_epoch or directories == frozenset(broker.offline):
         return Decision((), None)
 
     def where(topic_id: UUID, index: int) -> bool:
         return image.replica_directory(topic_id, index, broker_id) in directories
 
-    changes = PartitionChanges(image, ReplicationRules(image, broker_settings), image.active_brokers())
+    record = BrokerDirectoriesRecord(broker_id, broker_epoch, tuple(sorted(directories)))
+    after, _ = apply_records(image, (record,))
+    changes = PartitionChanges(after, ReplicationRules(image, broker_settings), image.active_brokers())
     said = f"broker {broker_id} has {len(directories)} log directories that failed"
     fence_in(changes, frozenset({broker_id}), said, where)
-    return Decision(changes.records(), None, changes.lines())
+    if not directories.issuperset(broker.offline):
+        elect_in(changes, broker_id, f"log directories of broker {broker_id} are back")
+    return Decision((record, *changes.records()), None, changes.lines())
 
 
 def decide_unfencing(

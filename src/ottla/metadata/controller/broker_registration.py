@@ -106,12 +106,17 @@ def decide_registrations(
         BrokerChangedRecord(each.broker_id, each.broker_epoch, fenced=True, shutting_down=False) for each in gone
     ]
     for each in came:
-        is_fenced, is_stopping = not is_alone, False
         if each.is_same_process and each.known is not None:
-            is_fenced, is_stopping = each.known.fenced, each.known.shutting_down
-        records.append(registered(each.live, each.said, fenced=is_fenced, shutting_down=is_stopping))
+            known = each.known
+            again = registered(
+                each.live, each.said, fenced=known.fenced, shutting_down=known.shutting_down, offline=known.offline
+            )
+            records.append(again)
+        else:
+            records.append(registered(each.live, each.said, fenced=not is_alone))
     if is_alone:
         changes.live |= {own_id}
+        changes.anew = frozenset(each.live.broker_id for each in anew)
         elect_in(changes, own_id, f"broker {own_id} is back")
         records += [
             BrokerRemovedRecord(broker_id)

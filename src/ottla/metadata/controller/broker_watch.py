@@ -94,7 +94,6 @@ class BrokerWatch:
         self._sessions: dict[int, int] = {}
         self._registered_at: dict[int, int] = {}
         self._stopping_at: dict[int, int] = {}
-        self._offline: dict[int, frozenset[UUID]] = {}
         self._refused: Mapping[int, Refusal] = {}
         self._check: TimerTask | None = None
         self._check_due_ms = 0
@@ -119,7 +118,6 @@ class BrokerWatch:
         """Another broker decides, or this one stops."""
         self._own_id = -1
         self._sessions, self._registered_at, self._stopping_at, self._refused = {}, {}, {}, {}
-        self._offline = {}
         self._tracker.restart((), 0)
         if self._check is not None:
             self._check.cancel()
@@ -142,7 +140,6 @@ class BrokerWatch:
             if broker_id not in before or before[broker_id].broker_epoch != broker.broker_epoch:
                 self._registered_at[broker_id] = image.end_offset
                 self._stopping_at.pop(broker_id, None)
-                self._offline.pop(broker_id, None)
             if broker.fenced:
                 self._tracker.forget(broker_id)
         self._arm()
@@ -196,15 +193,12 @@ class BrokerWatch:
                 {broker_id: "it has stopped" if want_shutdown else "it asked to be, as one does that cannot write"},
                 {broker_id: broker_epoch},
             )
-        if offline_directories != self._offline.get(broker_id, frozenset()):
+        if offline_directories != frozenset(self._door.image.brokers.get(broker_id, broker).offline):
             await self._door.decide(
                 lambda newest: decide_offline_directories(
                     newest, broker_id, broker_epoch, offline_directories, self._broker_settings
                 )
             )
-            now = self._door.image.brokers.get(broker_id)
-            if now is not None and now.broker_epoch == broker_epoch:  # it was not started anew meanwhile
-                self._offline[broker_id] = offline_directories
         self._hear(broker_id, broker_epoch, metadata_offset)
         newest = self._door.image.brokers.get(broker_id, broker)
         return HeartbeatAnswer(has_read, newest.fenced, should_shut_down=state is BrokerState.STOPPED)

@@ -24,6 +24,6 @@ def decide_recount(
     changes.each(
         "min.insync.replicas was changed",
         lambda partition: bool(partition.elr),
-        lambda state, rule: recount(state, changes.live, min_isr=rule.min_isr),
+        lambda state, rule, live: recount(state, live, min_isr=rule.min_isr),
     )
     return changes

@@ -60,10 +60,10 @@ def _altered(
     if not 0 <= proposal.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{proposal.index}")
 
-    def step(state: PartitionState, rule: ReplicationRule) -> PartitionState:
-        outcome = alter(state, broker_id, proposal, image.brokers, changes.live, min_isr=rule.min_isr)
+    def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
+        outcome = alter(state, broker_id, proposal, image.brokers, live, min_isr=rule.min_isr)
         if isinstance(outcome, ErrorCode):
-            raise ApiError(outcome, _refusal(outcome, f"{topic.name}-{proposal.index}", state, proposal, image))
+            raise ApiError(outcome, _refusal(outcome, f"{topic.name}-{proposal.index}", state, proposal, image, live))
         return outcome
 
     after = changes.one(topic, proposal.index, f"proposed by its leader, broker {broker_id}", step)
@@ -76,10 +76,15 @@ def _altered(
 
 
 def _refusal(
-    code: ErrorCode, name: str, state: PartitionState, proposal: PartitionProposal, image: MetadataImage
+    code: ErrorCode,
+    name: str,
+    state: PartitionState,
+    proposal: PartitionProposal,
+    image: MetadataImage,
+    live: frozenset[int],
 ) -> str:
     if code is ErrorCode.INELIGIBLE_REPLICA:
-        said = [f"broker {member} {reason}" for member, reason in ineligible_members(proposal, image.brokers)]
+        said = [f"broker {member} {reason}" for member, reason in ineligible_members(proposal, image.brokers, live)]
         return f"the ISR proposed for {name} cannot be: {', '.join(said)}"
     members = [member for member, _ in proposal.isr]
     return (

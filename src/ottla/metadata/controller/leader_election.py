@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from ottla.metadata.controller.decision import Decision, Outcome
-from ottla.metadata.controller.partition_changes import PartitionChanges, Step
+from ottla.metadata.controller.partition_changes import PartitionChanges
 from ottla.metadata.controller.partition_leadership import Election, elect
 from ottla.metadata.controller.topic_replication import ReplicationRule, ReplicationRules
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
@@ -72,7 +72,7 @@ def leaderless(image: MetadataImage, broker_settings: Mapping[str, str]) -> list
         for topic in image.topics_by_id.values()
         for partition in topic.partitions
         if partition.leader == NO_LEADER
-        and not live.isdisjoint(partition.replicas)
+        and not (live - image.unusable_on(topic.topic_id, partition.index)).isdisjoint(partition.replicas)
         and rules.of(topic.name).may_lose_records
     ]
 
@@ -93,7 +93,7 @@ def decide_leader_balance(image: MetadataImage, broker_settings: Mapping[str, st
     ]
     changes = PartitionChanges(image, ReplicationRules(image, broker_settings), active)
     for topic, partition in movable[:ELECTIONS_PER_BALANCE]:
-        changes.one(topic, partition.index, "leaders are balanced: the first replica is preferred", _preferred(active))
+        changes.one(topic, partition.index, "leaders are balanced: the first replica is preferred", _preferred)
     return Decision(changes.records(), len(movable) > ELECTIONS_PER_BALANCE, changes.lines())
 
 
@@ -113,20 +113,20 @@ def _elect(
     if election is ElectionType.PREFERRED:
         if partition.leader == preferred:
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {preferred}, the preferred one, leads it already")
-        after = changes.one(topic, name.partition, "its preferred leader was asked for", _preferred(changes.live))
+        after = changes.one(topic, name.partition, "its preferred leader was asked for", _preferred)
         if after.leader != preferred:
             raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} cannot take over")
         return
     if partition.leader != NO_LEADER:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads it already")
 
-    def step(state: PartitionState, rule: ReplicationRule) -> PartitionState:
-        return elect(state, changes.live, min_isr=rule.min_isr, election=Election.UNCLEAN, unclean_order=unclean_order)
+    def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
+        return elect(state, live, min_isr=rule.min_isr, election=Election.UNCLEAN, unclean_order=unclean_order)
 
     after = changes.one(topic, name.partition, "any leader was asked for, also one that lost records", step)
     if after.leader == NO_LEADER:
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "none of its replicas is there to lead it")
 
 
-def _preferred(live: frozenset[int]) -> Step:
-    return lambda state, rule: elect(state, live, min_isr=rule.min_isr, election=Election.PREFERRED)
+def _preferred(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
+    return elect(state, live, min_isr=rule.min_isr, election=Election.PREFERRED)

@@ -1,6 +1,7 @@
 """How a broker registers that is alone, and always was: what most brokers do, without what decides about several."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import BrokerRegisteredRecord, BrokerRemovedRecord, MetadataRecord
@@ -34,7 +35,12 @@ def decide_lone_registration(
 
 
 def registered(
-    session: LiveBroker, said: BrokerRegistration, *, fenced: bool, shutting_down: bool = False
+    session: LiveBroker,
+    said: BrokerRegistration,
+    *,
+    fenced: bool,
+    shutting_down: bool = False,
+    offline: tuple[UUID, ...] = (),
 ) -> BrokerRegisteredRecord:
     """The record of a session, with what its broker said."""
     return BrokerRegisteredRecord(
@@ -49,4 +55,5 @@ def registered(
         said.flush,
         fenced,
         shutting_down,
+        offline,
     )

@@ -24,11 +24,14 @@ CHANGES_PER_RECORD: Final = 500
 """Partitions of one record: a node of ZooKeeper holds 1 MB, a state takes some 60 bytes and more."""
 
 Partition: TypeAlias = PartitionImage | PartitionState
-Step: TypeAlias = Callable[[PartitionState, ReplicationRule], PartitionState]
+Step: TypeAlias = Callable[[PartitionState, ReplicationRule, frozenset[int]], PartitionState]
+"""From a state to the next one, by the rule of its topic and the brokers that may lead it."""
 
 
 class PartitionChanges:
-    """The changes of one decision. `live` are the brokers that may lead, as they are for the next step."""
+    """The changes of one decision. `live` are the brokers that may lead, as they are for the next step; a step is
+    given those of them whose replica does not lie in a log directory that failed.
+    """
 
     def __init__(self, image: MetadataImage, rules: ReplicationRules, live: frozenset[int]) -> None:
         self._image = image
@@ -37,6 +40,15 @@ class PartitionChanges:
         self.passes_over: Callable[[Partition], bool] | None = None
         """Which partitions `each` leaves as they are, whatever the step."""
         self._changed: dict[UUID, dict[int, _Change]] = {}
+        self.anew: frozenset[int] = frozenset()
+        """Brokers that were started since: what the image says of their log directories is over."""
+        self._has_failed_directories = any(broker.offline for broker in image.brokers.values())
+
+    def live_for(self, topic_id: UUID, index: int) -> frozenset[int]:
+        """The brokers that may lead one partition."""
+        if not self._has_failed_directories:
+            return self.live
+        return self.live - (self._image.unusable_on(topic_id, index) - self.anew)
 
     def each(
         self,
@@ -63,6 +75,7 @@ class PartitionChanges:
                 if where is not None and not where(topic.topic_id, partition.index):
                     continue
                 rule = rule or self._rules.of(topic.name)
+                live = self.live_for(topic.topic_id, partition.index)
                 like = (
                     now.leader,
                     now.replicas,
@@ -72,11 +85,12 @@ class PartitionChanges:
                     now.elr,
                     now.last_known_leader,
                     rule,
+                    live,
                 )
                 after = known.get(like)
                 if after is None:
                     state = now if isinstance(now, PartitionState) else now.state
-                    after = known[like] = step(state._replace(leader_epoch=0, partition_epoch=0), rule)
+                    after = known[like] = step(state._replace(leader_epoch=0, partition_epoch=0), rule, live)
                 if after.partition_epoch:
                     if changed is None:
                         changed = self._changed[topic.topic_id] = {}
@@ -86,7 +100,7 @@ class PartitionChanges:
         """Take a step with one partition; returns its new state."""
         changed = self._changed.get(topic.topic_id, {})
         before = changed[index].state if index in changed else topic.partitions[index].state
-        after = step(before, self._rules.of(topic.name))
+        after = step(before, self._rules.of(topic.name), self.live_for(topic.topic_id, index))
         if after.partition_epoch != before.partition_epoch:
             self._changed.setdefault(topic.topic_id, {})[index] = _Change(after, reason)
         return after

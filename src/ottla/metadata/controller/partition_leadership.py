@@ -176,9 +176,9 @@ def alter(
     NOT_CONTROLLER (the leader knows of a newer epoch: whoever decides here is the controller no more),
     FENCED_LEADER_EPOCH, INVALID_REQUEST (not from the leader, or an ISR without it or with others than replicas),
     INVALID_UPDATE_VERSION (the partition changed since), INELIGIBLE_REPLICA (a member is not there, fenced, shutting
-    down, or was started anew since it fetched). An ISR that ends a reassignment may have another leader than who asked.
-    The ISR that the partition has already gets a new partition epoch too: so a leader makes a proposal stale whose
-    answer it has lost.
+    down, was started anew since it fetched, or has the replica in a log directory that failed). An ISR that ends a
+    reassignment may have another leader than who asked. The ISR that the partition has already gets a new partition
+    epoch too: so a leader makes a proposal stale whose answer it has lost.
     """
     if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
@@ -191,13 +191,15 @@ def alter(
     isr = tuple(member for member, _ in proposal.isr)
     if broker_id not in isr or len(set(isr)) != len(isr) or not set(isr) <= set(state.replicas):
         return ErrorCode.INVALID_REQUEST
-    if ineligible_members(proposal, brokers):
+    if ineligible_members(proposal, brokers, live):
         return ErrorCode.INELIGIBLE_REPLICA
     after = _changed(state, live, min_isr, election, isr=isr, elr=state.elr)
     return state._replace(partition_epoch=state.partition_epoch + 1) if after is state else after
 
 
-def ineligible_members(proposal: PartitionProposal, brokers: Mapping[int, BrokerImage]) -> list[tuple[int, str]]:
+def ineligible_members(
+    proposal: PartitionProposal, brokers: Mapping[int, BrokerImage], live: Container[int]
+) -> list[tuple[int, str]]:
     """The members of a proposed ISR that may not be in one, each with the reason."""
     reasons: list[tuple[int, str]] = []
     for member, broker_epoch in proposal.isr:
@@ -210,6 +212,8 @@ def ineligible_members(proposal: PartitionProposal, brokers: Mapping[int, Broker
             reasons.append((member, "is fenced"))
         elif broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
             reasons.append((member, f"has the broker epoch {broker.broker_epoch}, not {broker_epoch}"))
+        elif member not in live:
+            reasons.append((member, "has that replica in a log directory that failed"))
     return reasons
 
 

@@ -119,9 +119,9 @@ def _begin(
     adding = tuple(broker for broker in target if broker not in partition.replicas)
     limits.require_capacity(image, [adding], planned)
 
-    def step(state: PartitionState, rule: ReplicationRule) -> PartitionState:
+    def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
         removing = tuple(sorted(broker for broker in state.replicas if broker not in target))
-        return reassign(state, (*target, *removing), adding, removing, changes.live, min_isr=rule.min_isr)
+        return reassign(state, (*target, *removing), adding, removing, live, min_isr=rule.min_isr)
 
     changes.one(topic, partition.index, reason, step)
 
@@ -130,7 +130,7 @@ def _cancel(changes: PartitionChanges, topic: TopicImage, partition: PartitionIm
     if not partition.is_reassigned:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{partition.index} is not being reassigned")
 
-    def step(state: PartitionState, rule: ReplicationRule) -> PartitionState:
+    def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
         replicas = tuple(broker for broker in state.replicas if broker not in state.adding)
         isr = tuple(member for member in state.isr if member not in state.adding)
         election = Election.ONLINE
@@ -142,6 +142,6 @@ def _cancel(changes: PartitionChanges, topic: TopicImage, partition: PartitionIm
                     "unclean.leader.election.enable is false",
                 )
             election = Election.UNCLEAN
-        return reassign(state, replicas, (), (), changes.live, min_isr=rule.min_isr, isr=isr, election=election)
+        return reassign(state, replicas, (), (), live, min_isr=rule.min_isr, isr=isr, election=election)
 
     changes.one(topic, partition.index, f"the reassignment is cancelled: {reason}", step)

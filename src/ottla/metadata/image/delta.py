@@ -25,6 +25,7 @@ from ottla.metadata.image.image import (
 )
 from ottla.metadata.records import (
     BrokerChangedRecord,
+    BrokerDirectoriesRecord,
     BrokerRegisteredRecord,
     BrokerRemovedRecord,
     ClientQuotaRecord,
@@ -258,14 +259,22 @@ class MetadataDelta:
         self.changed_brokers.add(record.broker_id)
 
     def _broker_changed(self, record: BrokerChangedRecord) -> None:
-        brokers = self._changing_brokers()
-        broker = brokers.get(record.broker_id)
+        broker = self._changing_broker(record)
+        self._changing_brokers()[record.broker_id] = replace(
+            broker, fenced=record.fenced, shutting_down=record.shutting_down
+        )
+
+    def _directories_failed(self, record: BrokerDirectoriesRecord) -> None:
+        self._changing_brokers()[record.broker_id] = replace(self._changing_broker(record), offline=record.offline)
+
+    def _changing_broker(self, record: BrokerChangedRecord | BrokerDirectoriesRecord) -> BrokerImage:
+        broker = self._changing_brokers().get(record.broker_id)
         if broker is None or broker.broker_epoch != record.broker_epoch:
             raise InvalidInputError(
                 f"a metadata record names broker {record.broker_id} of epoch {record.broker_epoch}, not there"
             )
-        brokers[record.broker_id] = replace(broker, fenced=record.fenced, shutting_down=record.shutting_down)
         self.changed_brokers.add(record.broker_id)
+        return broker
 
     def _broker_removed(self, record: BrokerRemovedRecord) -> None:
         self._changing_brokers().pop(record.broker_id, None)
@@ -331,6 +340,7 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         ConfigRecord: MetadataDelta._config,
         BrokerRegisteredRecord: MetadataDelta._broker_registered,
         BrokerChangedRecord: MetadataDelta._broker_changed,
+        BrokerDirectoriesRecord: MetadataDelta._directories_failed,
         BrokerRemovedRecord: MetadataDelta._broker_removed,
         ControllerRecord: MetadataDelta._controller_elected,
         ProducerIdsRecord: MetadataDelta._producer_ids,

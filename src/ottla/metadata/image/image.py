@@ -70,6 +70,8 @@ class BrokerImage(Struct, frozen=True):
     """Whether it is out of reach: it leads nothing, is in no ISR, and clients are not told of it."""
     shutting_down: bool = False
     """Whether it gives its leaderships away and is given none."""
+    offline: tuple[UUID, ...] = ()
+    """Those of its log directories that failed."""
 
     @property
     def is_active(self) -> bool:
@@ -195,6 +197,14 @@ class MetadataImage(Struct, frozen=True, eq=False):
         """The data directory in which a broker has its replica of a partition, if it has said so."""
         places = self.replica_directories.get(topic_id)
         return None if places is None else places.get((index, broker_id))
+
+    def unusable_on(self, topic_id: UUID, index: int) -> frozenset[int]:
+        """The brokers whose replica of a partition lies in a log directory that failed."""
+        return frozenset(
+            broker_id
+            for broker_id, broker in self.brokers.items()
+            if broker.offline and self.replica_directory(topic_id, index, broker_id) in broker.offline
+        )
 
     def topics(self) -> Iterator[TopicImage]:
         """All topics, sorted by name."""
