@@ -64,9 +64,10 @@ class LogDirectoryService:
     async def alter(self, principal: Principal, wanted: Sequence[tuple[TopicPartition, str]]) -> list[ApiError | None]:
         """Begin to move logs to the directories with these paths; None, or why nothing was begun, for each.
 
-        A log that is there already stays, and a move elsewhere ends. CLUSTER_AUTHORIZATION_FAILED,
-        INVALID_TOPIC_EXCEPTION (the name is too long for a copy), LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (the directory
-        or the partition is offline), REPLICA_NOT_AVAILABLE (not here: it is made there if it comes).
+        What has begun goes on after a restart. A log that is there already stays, and a move elsewhere ends.
+        CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION (the name is too long for a copy), LOG_DIR_NOT_FOUND,
+        KAFKA_STORAGE_ERROR (the directory or the partition is offline, or no copy can be made),
+        REPLICA_NOT_AVAILABLE (not here: it is made there if it comes).
         """
         try:
             require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
@@ -94,6 +95,7 @@ class LogDirectoryService:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is offline: {self._replicas.offline[name]}")
         move = self._logs.moves.find(name)
         if move is not None and move.target is target:
+            await move.begun
             return
         await self._logs.moves.cancel([name])
         log, source = self._logs.log(name), self._logs.directory_of(name)
@@ -101,7 +103,9 @@ class LogDirectoryService:
             self._logs.prefer(name, target)
             raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"this broker has no replica of {name}")
         if source is not target and self._logs.moves.find(name) is None:
-            self._logs.moves.start(log, source, target)
+            error = await self._logs.moves.start(log, source, target).begun
+            if error is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name} cannot be moved to {path!r}: {error}") from error
 
 
 async def _describe(

@@ -38,7 +38,7 @@ UNLIMITED: Final = float("inf")
 class LogMove:
     """One log on its way, or waiting for its turn."""
 
-    __slots__ = ("future", "is_wanted", "log", "source", "target", "task")
+    __slots__ = ("begun", "future", "is_wanted", "log", "source", "target", "task")
 
     def __init__(self, log: Log, source: DirectoryLogs, target: DirectoryLogs) -> None:
         self.log = log
@@ -48,6 +48,8 @@ class LogMove:
         """The copy, once there is one."""
         self.is_wanted = True
         self.task: asyncio.Task[None] | None = None
+        self.begun: asyncio.Future[OSError | ApiError | KernelError | None] = asyncio.get_running_loop().create_future()
+        """Done when a restart would go on with the move, or when it has ended: with what stood in its way, if that."""
 
     @property
     def copied_bytes(self) -> int:
@@ -95,11 +97,12 @@ class LogMoves:
             self._bytes_per_second = bytes_per_second
             self._pace.forgive()
 
-    def start(self, log: Log, source: DirectoryLogs, target: DirectoryLogs) -> None:
+    def start(self, log: Log, source: DirectoryLogs, target: DirectoryLogs) -> LogMove:
         """Begin to move a log that is not being moved."""
         assert log.topic_partition not in self._moves, "one move at a time"
         move = self._moves[log.topic_partition] = LogMove(log, source, target)
         move.task = self._tasks.spawn(self._run(move), f"move {log.topic_partition} to {target.path}")
+        return move
 
     async def cancel(self, topic_partitions: Collection[TopicPartition]) -> None:
         """End the moves of these logs and remove their copies; one that is being swapped ends in its new place."""
@@ -127,8 +130,10 @@ class LogMoves:
         except (OSError, ApiError, KernelError) as error:
             where = move.log.directory
             logger.error("%s could not be moved to %s, it lies in %s: %s", name, move.target.path, where, error)
+            _settle(move, error)
         finally:
             self._moves.pop(name, None)
+            _settle(move, None)
 
     async def _try(self, move: LogMove) -> bool:
         """Copy and swap; False when that has to begin anew."""
@@ -139,6 +144,7 @@ class LogMoves:
             await move.target.cleaned.checkpoint.forget([move.log.topic_partition])
             first_offset = await first_offset_of(move.log, move.source.resources.in_thread)
             move.future = await move.target.futures.begin(move.log, first_offset)
+            _settle(move, None)
             copy = LogCopy(move.log, move.future, move.target.resources.in_thread)
             if await self._turn(move):
                 try:
@@ -202,6 +208,11 @@ class LogMoves:
                 swap = LogSwap(copy, move.source, move.target, self._locks, self.hold_appends, self._clock)
                 await swap.run()
                 return
+
+
+def _settle(move: LogMove, error: OSError | ApiError | KernelError | None) -> None:
+    if not move.begun.done():
+        move.begun.set_result(error)
 
 
 def _hold_nothing(log: Log) -> Callable[[], None]:

@@ -1,5 +1,6 @@
 """AlterReplicaLogDirs, and what DescribeLogDirs tells of the moves."""
 
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 )
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.storage import log_manager
+from ottla.storage.future_logs import FutureLogs
 from tests.unit.gateways.log_door import LogDoor
 from tests.unit.storage.data_directory import names_in
 
@@ -81,6 +83,25 @@ async def test_a_partition_is_moved_and_stays_when_it_is_there(door: LogDoor, a:
     assert await described(door) == {"a": [], "b": [("t-0", 0, False)]}
     await door.append(partition, 2)
     assert partition.log.log_end_offset == 7
+
+
+async def test_what_was_answered_goes_on_after_a_kill(door: LogDoor, a: str, b: str):
+    for index in (0, 2, 4):
+        await door.append(await door.partition(index=index), 5)
+    door.logs.moves.configure(1e-3)
+    await alter(door, ("t", 0, b), ("t", 4, b), ("t", 2, a))
+    left = sorted(name.split(".")[0] for path in (a, b) for name in names_in(Path(path)) if name.endswith("-future"))
+    assert left == ["t-0", "t-2", "t-4"]
+
+
+async def test_a_copy_that_cannot_be_made_is_no_move(door: LogDoor, a: str, b: str, monkeypatch: pytest.MonkeyPatch):
+    async def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    await door.append(await door.partition(), 5)
+    monkeypatch.setattr(FutureLogs, "begin", fails)
+    assert await alter(door, ("t", 0, b)) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+    assert (await described(door))["a"] == [("t-0", 0, False)]
 
 
 async def test_what_is_under_way_is_told_and_can_be_taken_back(door: LogDoor, a: str, b: str):
