@@ -6,5 +6,6 @@ See docs/spark.md.
 
 from pyspark_ottla.lag import lag
 from pyspark_ottla.source import OttlaDataSource as DefaultSource
+from pyspark_ottla.worker_python import worker_python
 
-__all__ = ["DefaultSource", "lag"]
+__all__ = ["DefaultSource", "lag", "worker_python"]
