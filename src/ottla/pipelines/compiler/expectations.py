@@ -1,0 +1,71 @@
+"""Conditions that every row must meet, each with what becomes of a row that does not.
+
+The first condition that fails and does not only warn decides over the row, in the order of the file. NULL is a failure:
+what cannot be told is not expected.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from ottla.pipelines.compiler.origin import ORIGIN
+from ottla.pipelines.compiler.sources import REASON
+from ottla.pipelines.spec.model import Expect, Expectation, OnFail
+
+FAILED = "expectation failed"
+"""How the message of a query begins that an expectation ended."""
+_VERDICT = "_verdict"
+_BAD = "bad"
+
+
+def expect(step: str, action: Expect, rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+    """The rows that go on, and those set aside with `_reason`; None where no condition sets aside.
+
+    What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition.
+    """
+    deciding = [each for each in action.expect if each.on_fail != "warn"]
+    counts = [f.count_if(_fails(each)).alias(f"{_BAD}:{each.name}") for each in action.expect]
+    judged = rows.observe(f"{step}?", f.count(f.lit(1)).alias("rows"), *counts)
+    judged = judged.withColumn(_VERDICT, _first(deciding))
+    stopping = _names(deciding, "fail")
+    good = judged
+    if stopping:
+        # One expression: of two filters Spark may try the second first, and the first would then see no such row.
+        stop = f.raise_error(_message(step, deciding, rows)).cast("boolean")
+        good = good.where(f.when(f.col(_VERDICT).isin(stopping), stop).otherwise(f.col(_VERDICT).isNull()))
+    elif deciding:
+        good = good.where(f.col(_VERDICT).isNull())
+    aside = _names(deciding, "dlq")
+    if not aside:
+        return good.drop(_VERDICT), None
+    reasons = _first([each for each in deciding if each.on_fail == "dlq"], text=True)
+    refused = judged.where(f.col(_VERDICT).isin(aside)).withColumn(REASON, reasons)
+    return good.drop(_VERDICT), refused.drop(_VERDICT)
+
+
+def _fails(expectation: Expectation) -> Column:
+    return ~f.coalesce(f.expr(expectation.check).cast("boolean"), f.lit(False))
+
+
+def _names(expectations: list[Expectation], on_fail: OnFail) -> list[str]:
+    return [each.name for each in expectations if each.on_fail == on_fail]
+
+
+def _first(expectations: list[Expectation], *, text: bool = False) -> Column:
+    """The name, or the reason, of the first that fails; null where none does."""
+    found = f.lit(None).cast("string")
+    for each in reversed(expectations):
+        said = f"{each.name}: not {each.check}" if text else each.name
+        found = f.when(_fails(each), f.lit(said)).otherwise(found)
+    return found
+
+
+def _message(step: str, deciding: list[Expectation], rows: DataFrame) -> Column:
+    """What the query fails with: the condition, and where the row came from or, without an origin, the row."""
+    said = f.concat(f.lit(f"{FAILED}: step {step}: "), _first(deciding, text=True))
+    if ORIGIN not in rows.columns:
+        return f.concat(said, f.lit(" for the row "), f.substring(f.to_json(f.struct("*")), 1, 500))
+    return f.concat(
+        said,
+        f.lit(" for the record "),
+        f.format_string("%s-%d@%d", *(f.col(f"{ORIGIN}.{name}") for name in ("topic", "partition", "offset"))),
+    )

@@ -1,0 +1,94 @@
+"""A pipeline as DataFrames: rows and refused rows of every source and step, and what each sink writes.
+
+```
+ sources ─► steps in the order of the file ─► rows by name
+    └───────────┴─► refused rows by name ─► letters, by the first sink that reads through them
+```
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from ottla.pipelines.compiler import sources
+from ottla.pipelines.compiler.lineage import owned
+from ottla.pipelines.compiler.python_modules import StepError
+from ottla.pipelines.compiler.records import letters, record
+from ottla.pipelines.compiler.steps import Rows, apply
+from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The plan of a pipeline. Nothing runs yet."""
+
+    spec: PipelineSpec
+    rows: Mapping[str, DataFrame]
+    """Of every source and step that is read, the good rows."""
+    refused: Mapping[str, DataFrame]
+    """Of every source and step that sets rows aside, those rows, with `_reason`."""
+
+    def letters_of(self, sink: Sink) -> DataFrame | None:
+        """The dead letters that this sink writes, as records; None when there can be none."""
+        dead_letters = self.spec.dead_letters
+        if dead_letters is None:
+            return None
+        found = [
+            letters(self.refused[name], topic=dead_letters.topic, pipeline=self.spec.name, step=name)
+            for name in owned(self.spec, sink.name)
+            if name in self.refused
+        ]
+        return sources.union(found) if found else None
+
+    def records_of(self, sink: TopicSink) -> DataFrame:
+        """What a sink of a topic writes: its records and its dead letters, one write."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            records = record(sink, self.rows[sink.input])
+        except AnalysisException as error:
+            raise StepError(f"sink {sink.name}: {str(error).strip().partition(chr(10))[0]}") from error
+        refused = self.letters_of(sink)
+        return records if refused is None else records.unionByName(refused)
+
+
+def compile_pipeline(
+    spec: PipelineSpec,
+    spark: SparkSession,
+    read: Callable[[Source], DataFrame],
+    wanted: frozenset[str] | None = None,
+) -> Compiled:
+    """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test.
+
+    `wanted` limits it to what these names need. Raises StepError for a step that Spark cannot make sense of.
+    """
+    rows, refused = Rows(spark, spec.directory), dict[str, DataFrame]()
+    for source in spec.sources.values():
+        if wanted is None or source.name in wanted:
+            good, bad = _source(spec, source, read(source))
+            rows.add(source.name, good)
+            if bad is not None:
+                refused[source.name] = bad
+    for step in spec.steps:
+        if wanted is None or step.name in wanted:
+            good, bad = apply(step, rows)
+            rows.add(step.name, good.observe(step.name, f.count(f.lit(1)).alias("rows")))
+            if bad is not None:
+                refused[step.name] = bad
+    return Compiled(spec, rows.frames, refused)
+
+
+def _source(spec: PipelineSpec, source: Source, records: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+    """The rows of a source. Of a table those that do not decode are left out; of a stream they are set aside, or, where
+    there is no topic of dead letters, end the query: no record is lost in silence.
+    """
+    if source.table:
+        return sources.decode(source, sources.last_by_key(records)).good, None
+    newest = f.max("timestamp").alias("newest")
+    counted = records.observe(source.name, f.count(f.lit(1)).alias("rows"), newest)
+    decoded = sources.decode(source, counted, strict=spec.dead_letters is None)
+    if decoded.refused is None:
+        return decoded.good, None
+    return decoded.good, decoded.refused.observe(f"{source.name}!", f.count(f.lit(1)).alias("rows"))

@@ -1,0 +1,40 @@
+"""The Python of a pipeline: functions and classes of modules that lie beside the file."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class StepError(Exception):
+    """A step cannot be made into a plan. The message is one line: which step, what is wrong, what to do."""
+
+
+def load(step: str, name: str, directory: Path) -> Callable[..., Any]:
+    """What `module:attribute` names; the module is looked for beside the file first. Raises StepError."""
+    module_name, _, attribute = name.partition(":")
+    beside = str(directory.resolve())
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module_name
+        why = f"there is no {module_name}.py in {beside}" if missing else f"{type(error).__name__}: {error}"
+        raise StepError(f"step {step}: module {module_name} cannot be imported: {why}") from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise StepError(f"step {step}: module {module_name} ({module.__file__}) has no function or class {attribute}")
+    return found  # type: ignore[no-any-return]
+
+
+def ship(spark: SparkSession, directory: Path) -> None:
+    """Give the workers the modules that lie beside the file and were imported: what they are sent names them."""
+    beside = directory.resolve()
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).parent == beside and Path(file).suffix == ".py":
+            spark.sparkContext.addPyFile(file)

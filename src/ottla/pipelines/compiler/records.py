@@ -1,0 +1,56 @@
+"""Rows on their way into a topic: the columns of a record."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from ottla.pipelines.compiler.origin import ORIGIN
+from ottla.pipelines.compiler.sources import REASON
+from ottla.pipelines.dead_letters.columns import RECORD_COLUMNS, dead_letter
+from ottla.pipelines.spec.model import TopicSink
+
+_HEADERS = "array<struct<key: string, value: binary>>"
+_JSON = {"ignoreNullFields": "false"}
+
+
+def record(sink: TopicSink, rows: DataFrame) -> DataFrame:
+    """The rows of a sink as records of its topic. Raises AnalysisException for an expression that does not fit them."""
+    own = visible(rows)
+
+    def of(expression: str | None, otherwise: Column) -> Column:
+        return otherwise if expression is None else f.expr(expression)
+
+    key = of(sink.key, f.lit(None))
+    value = of(sink.value, f.to_json(f.struct(*own.columns), _JSON))
+    headers = of(sink.headers, f.lit(None))
+    timestamp = of(sink.timestamp, f.lit(None))
+    columns = [
+        f.lit(sink.topic).alias("topic"),
+        _bytes(key).alias("key"),
+        _bytes(value).alias("value"),
+        headers.cast(_HEADERS).alias("headers"),
+        timestamp.cast("timestamp").alias("timestamp"),
+    ]
+    return own.select(*columns)
+
+
+def letters(refused: DataFrame, *, topic: str, pipeline: str, step: str) -> DataFrame:
+    """The rows that a step refused as records of the topic of dead letters."""
+    origin = f.col(ORIGIN) if ORIGIN in refused.columns else None
+    own = [name for name in refused.columns if name not in (ORIGIN, REASON)]
+    value = None if origin is not None or not own else f.to_json(f.struct(*own), _JSON)
+    return refused.select(
+        *dead_letter(topic=topic, pipeline=pipeline, step=step, reason=f.col(REASON), origin=origin, value=value)
+    )
+
+
+def visible(rows: DataFrame) -> DataFrame:
+    """The rows without the columns that are ours."""
+    return rows.drop(ORIGIN)
+
+
+def _bytes(column: Column) -> Column:
+    """As bytes: binary as it is, anything else as its text."""
+    return f.when(f.typeof(column) == "binary", column.cast("binary")).otherwise(column.cast("string").cast("binary"))
+
+
+__all__ = ["RECORD_COLUMNS", "letters", "record", "visible"]

@@ -1,0 +1,248 @@
+"""What runs, for who watches: a table that is drawn anew in a terminal, lines elsewhere, JSON for machines.
+
+All three are told the same by the supervisor, in one thread.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from msgspec import to_builtins
+
+from ottla.pipelines.runner.failure import Failure
+from ottla.pipelines.runner.numbers import BatchNumbers, numbers_of
+from ottla.pipelines.spec.model import PipelineSpec
+from ottla.runtime.clock import Clock
+
+REDRAW_MS: Final = 500
+LINE_EVERY_MS: Final = 10_000
+"""How often a query that runs gets a line, where nothing is drawn: a log of a day stays readable."""
+_KIB = 1024
+
+
+class View(Protocol):
+    """How it is shown."""
+
+    def batch(self, numbers: BatchNumbers) -> None:
+        """A micro-batch was done."""
+        ...
+
+    def event(self, kind: str, query: str, **what: Any) -> None:
+        """A query was started again, failed for good, or is through."""
+        ...
+
+    def tick(self) -> None:
+        """Time has passed."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        ...
+
+
+class Watching:
+    """The supervisor's watcher: numbers out of progress, for a view."""
+
+    def __init__(self, specs: Mapping[str, PipelineSpec], view: View, clock: Clock) -> None:
+        self._specs = specs
+        self._view = view
+        self._clock = clock
+
+    def progressed(self, name: str, progress: dict[str, Any]) -> None:
+        """A query did a micro-batch."""
+        self._view.batch(numbers_of(self._specs[name], name, progress, self._clock.now_ms()))
+
+    def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
+        """A query failed and is started again."""
+        self._view.event("restart", name, reason=failure.reason, wait_ms=wait_ms)
+
+    def gave_up(self, name: str, failure: Failure) -> None:
+        """A query failed for good."""
+        self._view.event("failed", name, reason=failure.reason)
+
+    def finished(self, name: str) -> None:
+        """A query has caught up."""
+        self._view.event("finished", name)
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        self._view.tick()
+
+
+class JsonLines:
+    """A JSON object a line: `{"event": "batch", ...}`, and `restart`, `failed`, `finished`."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def batch(self, numbers: BatchNumbers) -> None:
+        """One line."""
+        self._write(json.dumps({"event": "batch", **to_builtins(numbers)}))
+
+    def event(self, kind: str, query: str, **what: Any) -> None:
+        """One line."""
+        self._write(json.dumps({"event": kind, "query": query, **what}, ensure_ascii=False))
+
+    def tick(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainLines:
+    """A line for what happens to a query, and one for its micro-batches now and then, with their sums."""
+
+    def __init__(self, write: Callable[[str], None], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._sums: dict[str, Sums] = {}
+        self._said_ms: dict[str, int] = {}
+
+    def batch(self, numbers: BatchNumbers) -> None:
+        """A line, when the last one is some time ago."""
+        sums = self._sums.setdefault(numbers.query, Sums())
+        sums.add(numbers)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._said_ms.get(numbers.query, now_ms - LINE_EVERY_MS) >= LINE_EVERY_MS:
+            self._said_ms[numbers.query] = now_ms
+            self._write(sums.line())
+
+    def event(self, kind: str, query: str, **what: Any) -> None:
+        """One line, after that of the micro-batches before."""
+        if kind == "finished" and query in self._sums:
+            self._write(self._sums[query].line())
+        self._write(event_line(kind, query, what))
+
+    def tick(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Sums:
+    """All micro-batches of a query since the driver started, and the last of them."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.rows: dict[str, tuple[int, int]] = {}
+        self.bad = 0
+        self.bad_reason: str | None = None
+        self.late = 0
+        self.last: BatchNumbers | None = None
+
+    def add(self, numbers: BatchNumbers) -> None:
+        """One more micro-batch."""
+        self.batches += 1
+        for name, step in numbers.steps.items():
+            rows_in, rows_out = self.rows.get(name, (0, 0))
+            self.rows[name] = rows_in + step.rows_in, rows_out + step.rows_out
+        self.bad += numbers.bad_rows
+        self.bad_reason = numbers.bad_reason or self.bad_reason
+        self.late += numbers.late_rows
+        self.last = numbers
+
+    def line(self) -> str:
+        """All of it in a line."""
+        last = self.last
+        assert last is not None
+        rows = ", ".join(f"{name} {rows_out:,}" for name, (_, rows_out) in self.rows.items())
+        parts = [f"{last.query}: batch {last.batch}", f"rows {rows or 0}", lag_text(last)]
+        if last.watermark is not None:
+            parts.append(f"watermark {last.watermark}")
+        if last.state_rows:
+            parts.append(f"state {last.state_rows:,} rows")
+        if self.late:
+            parts.append(f"{self.late:,} late rows dropped")
+        if self.bad:
+            parts.append(f"{self.bad:,} bad rows (latest: {self.bad_reason})")
+        return "; ".join(parts)
+
+
+class Screen:
+    """A table in the terminal: of each query a line, of each of its steps a line below it."""
+
+    def __init__(self, clock: Clock) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._clock = clock
+        self._sums: dict[str, Sums] = {}
+        self._said: dict[str, str] = {}
+        self._drawn_ms = clock.monotonic_ms()
+        self._live = Live(self._table(), console=Console(), auto_refresh=False)
+        self._live.start()
+
+    def batch(self, numbers: BatchNumbers) -> None:
+        """Shown when it is drawn next."""
+        self._sums.setdefault(numbers.query, Sums()).add(numbers)
+        self._said.pop(numbers.query, None)
+
+    def event(self, kind: str, query: str, **what: Any) -> None:
+        """A line above the table, which stays."""
+        line = event_line(kind, query, what)
+        self._said[query] = line
+        self._live.console.print(line, markup=False, highlight=False)
+
+    def tick(self) -> None:
+        """Draw it, when the last time is long enough ago."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._drawn_ms >= REDRAW_MS:
+            self._drawn_ms = now_ms
+            self._live.update(self._table(), refresh=True)
+
+    def close(self) -> None:
+        """Draw it a last time, and leave it there."""
+        self._live.update(self._table(), refresh=True)
+        self._live.stop()
+
+    def _table(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        for name, justify in (("query / step", "left"), ("rows in", "right"), ("in/s", "right"), ("rows out", "right")):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        for name in ("out/s", "lag", "watermark", "state", "bad rows"):
+            table.add_column(name, justify="right" if name == "out/s" else "left")
+        for query, sums in self._sums.items():
+            last = sums.last
+            assert last is not None
+            bad = Text(f"{sums.bad:,} {sums.bad_reason or ''}".strip(), style="red" if sums.bad else "")
+            state = f"{last.state_rows:,} rows, {last.state_bytes // _KIB:,} KiB" if last.state_rows else "-"
+            cells = (lag_text(last), last.watermark or "-", state, bad)
+            table.add_row(Text(f"{query} #{last.batch}", style="bold"), "", "", "", "", *cells)
+            for name, (rows_in, rows_out) in sums.rows.items():
+                step = last.steps.get(name)
+                rates = ("", "") if step is None else (_rate(step.rows_in, last), _rate(step.rows_out, last))
+                table.add_row(Text(f"  {name}"), f"{rows_in:,}", rates[0], f"{rows_out:,}", rates[1])
+        return table
+
+
+def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
+    """What happened to a query, for people.
+
+    >>> event_line("restart", "flights.delays", {"reason": "no broker answers", "wait_ms": 1500})
+    'flights.delays: failed: no broker answers; starts again in 1.5 s'
+    """
+    match kind:
+        case "restart":
+            return f"{query}: failed: {what['reason']}; starts again in {what['wait_ms'] / 1000:.1f} s"
+        case "failed":
+            return f"{query}: stopped: {what['reason']}"
+        case "finished":
+            return f"{query}: caught up"
+    raise ValueError(kind)
+
+
+def lag_text(numbers: BatchNumbers) -> str:
+    """How far a query is behind, for people."""
+    if not numbers.lag_records:
+        return "lag 0"
+    seconds = "" if numbers.lag_seconds is None else f", {numbers.lag_seconds:,.1f} s"
+    return f"lag {numbers.lag_records:,} records{seconds}"
+
+
+def _rate(rows: int, numbers: BatchNumbers) -> str:
+    return f"{rows / numbers.seconds:,.0f}" if numbers.seconds else ""

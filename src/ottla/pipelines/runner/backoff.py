@@ -1,0 +1,41 @@
+"""How long to wait before a query that failed is started again, and when to give it up."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.pipelines.runner.failure import Failure, Verdict
+from ottla.runtime.rng import Rng
+
+FIRST_MS: Final = 1_000
+LONGEST_MS: Final = 60_000
+"""Long enough not to weigh on a cluster in trouble, short enough that nobody starts the pipeline by hand meanwhile."""
+ATTEMPTS_MAX: Final = 5
+"""Failures in a row, without a micro-batch between them, for a reason that nobody knows to pass: the next one is for
+good. Brokers that are away are waited for without end."""
+
+
+@dataclass(slots=True)
+class Backoff:
+    """The failures of one query. Not safe for several threads at once."""
+
+    rng: Rng
+    failures: int = 0
+    """In a row: since the last micro-batch that was done."""
+
+    def progressed(self) -> None:
+        """A micro-batch was done: what failed before is over."""
+        self.failures = 0
+
+    def failed(self, failure: Failure) -> int | None:
+        """How many ms to wait before the next start; None to give up.
+
+        The wait doubles with each failure in a row, up to `LONGEST_MS`; of it a random half is taken away, so that
+        queries that failed together do not start together.
+        """
+        self.failures += 1
+        if failure.verdict is Verdict.HOPELESS:
+            return None
+        if failure.verdict is Verdict.UNKNOWN and self.failures > ATTEMPTS_MAX:
+            return None
+        wait_ms = min(FIRST_MS << min(self.failures - 1, 16), LONGEST_MS)
+        return round(wait_ms * self.rng.uniform(0.5, 1.0))

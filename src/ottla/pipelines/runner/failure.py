@@ -1,0 +1,121 @@
+"""Why a query failed, in one line, and whether it is any use to try again."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ottla.pipelines.compiler.expectations import FAILED
+from ottla.pipelines.compiler.sources import UNDECODED
+
+LINE_CHARS_MAX: Final = 600
+"""Of a reason: a message may quote a row, and a row may be large."""
+
+
+class Verdict(Enum):
+    """What becomes of a query that failed."""
+
+    HOPELESS = auto()
+    """It will fail again: the file, a row or another driver must change first."""
+    UNREACHABLE = auto()
+    """The brokers are away: it is tried until they are back."""
+    UNKNOWN = auto()
+    """It is tried again a few times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason, and what follows from it."""
+
+    reason: str
+    verdict: Verdict
+
+
+_HOPELESS: Final = (
+    FAILED,
+    UNDECODED,
+    "OptionError",
+    "DataLossError",
+    "fenced",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "SchemaMismatch",
+    "AnalysisException",
+    "StepError",
+    "another query (",
+    "the rows do not fit the table",
+    "the table is partitioned by",
+    "another query",
+    "TopicNotFoundError",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
+    "does not exist on the broker",
+    "AUTHORIZATION_FAILED",
+)
+_UNREACHABLE: Final = (
+    "BrokerUnreachable",
+    "ConnectionRefused",
+    "Connection refused",
+    "no broker could be reached",
+    "cannot reach",
+    "ConnectionReset",
+    "REQUEST_TIMED_OUT",
+    "NOT_ENOUGH_REPLICAS",
+    "LEADER_NOT_AVAILABLE",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+)
+_RAISED = re.compile(r"^(?:[\w$.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt))(?:: (.*))?$")
+_USER_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*)")
+_CONDITION = re.compile(r"^(?:[\w$.]+(?:Error|Exception): )?\[([A-Z0-9_.]+)\] (.*)")
+_GENERIC: Final = frozenset(
+    {
+        *("StreamingQueryException", "SparkException", "PythonException", "Py4JJavaError", "Py4JError"),
+        *("PySparkRuntimeError", "SparkRuntimeException", "AnalysisException", "RuntimeException"),
+    }
+)
+"""Exceptions that carry another one: what they say of themselves helps nobody."""
+_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|File \"|Traceback )")
+
+
+def failure_of(text: str) -> Failure:
+    """What the text of an exception means, the JVM's and Python's tracebacks included.
+
+    >>> failure_of("ottla.client.errors.BrokerUnreachableError: no answer")
+    Failure(reason='BrokerUnreachableError: no answer', verdict=<Verdict.UNREACHABLE: 2>)
+    """
+    reason = reason_of(text)
+    if any(sign in text for sign in _UNREACHABLE) and not any(sign in reason for sign in (FAILED, UNDECODED)):
+        return Failure(reason, Verdict.UNREACHABLE)
+    if any(sign in text for sign in _HOPELESS):
+        return Failure(reason, Verdict.HOPELESS)
+    return Failure(reason, Verdict.UNKNOWN)
+
+
+def reason_of(text: str) -> str:
+    """The line that says what happened: what a row's check raised, the innermost exception, or the first line."""
+    raised = _USER_RAISED.search(text)
+    if raised is not None:
+        return _short(raised[1])
+    found = ""
+    for line in text.splitlines():
+        stripped = line.strip().removeprefix("Caused by: ")
+        match = None if _FRAME.match(line) else _RAISED.match(stripped)
+        if match is not None and match[1] not in _GENERIC and match[2]:
+            # A traceback ends with its exception, and the innermost one stands first.
+            found = found or f"{match[1]}: {match[2]}"
+    if found:
+        return _short(found)
+    conditions = [
+        match[2] for match in map(_CONDITION.match, text.splitlines()) if match and match[1] != "STREAM_FAILED"
+    ]
+    if conditions:
+        return _short(conditions[0])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _short(lines[0]) if lines else "no reason given"
+
+
+def _short(line: str) -> str:
+    line = line.partition(" SQLSTATE")[0].strip()
+    return line if len(line) <= LINE_CHARS_MAX else line[: LINE_CHARS_MAX - 3] + "..."

@@ -1,0 +1,134 @@
+"""What a micro-batch says of itself, as numbers: rows of each step, lag, watermark, state, bad rows.
+
+Out of the progress of Spark (`StreamingQueryProgress` as JSON) and of what the compiler lets every step count:
+
+```
+observedMetrics   events   rows, newest    records of a source, and the time of its newest
+                  events!  rows            of them those that do not decode
+                  sane?    rows, bad:NAME  rows that came into an expectation, and those that a condition refused
+                  sane     rows            rows that went out of a step
+```
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ottla.pipelines.spec.model import PipelineSpec
+
+_BAD = "bad:"
+_NO_WATERMARK = "1970-01-01T00:00:00.000Z"
+
+
+class StepNumbers(Struct, frozen=True):
+    """Rows of one source or step in one micro-batch; of an expectation what each condition refused or warned of."""
+
+    rows_in: int
+    rows_out: int
+    bad: dict[str, int] = {}
+
+
+class BatchNumbers(Struct, frozen=True):
+    """One micro-batch of one query."""
+
+    query: str
+    batch: int
+    seconds: float
+    rows_in: int
+    """Records of all sources that are streams."""
+    steps: dict[str, StepNumbers]
+    lag_records: int
+    lag_seconds: float | None
+    """How old the newest record is that was read, while others wait; 0.0 when none does, None when it is not known."""
+    watermark: str | None
+    state_rows: int
+    state_bytes: int
+    late_rows: int
+    """Rows that came behind the watermark and were dropped."""
+    bad_rows: int
+    bad_reason: str | None
+    """Of bad rows, which source or condition refused some of them."""
+
+
+def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_ms: int) -> BatchNumbers:
+    """What a query's progress says."""
+    observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
+    steps = _steps(spec, observed)
+    bad = [(f"{step}: {name}", count) for step, each in steps.items() for name, count in each.bad.items() if count]
+    lag = sum(_lag(each) for each in progress.get("sources") or ())
+    newest = [each["newest"] for name, each in observed.items() if name in spec.sources and each.get("newest")]
+    operators = progress.get("stateOperators") or ()
+    watermark = (progress.get("eventTime") or {}).get("watermark")
+    return BatchNumbers(
+        query=query,
+        batch=int(progress.get("batchId", -1)),
+        seconds=float(progress.get("batchDuration") or 0) / 1000,
+        rows_in=sum(each.rows_in for name, each in steps.items() if name in spec.sources),
+        steps=steps,
+        lag_records=lag,
+        lag_seconds=_behind(lag, newest, now_ms),
+        watermark=None if watermark in (None, _NO_WATERMARK) else watermark,
+        state_rows=sum(int(each.get("numRowsTotal", 0)) for each in operators),
+        state_bytes=sum(int(each.get("memoryUsedBytes", 0)) for each in operators),
+        late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators),
+        bad_rows=sum(count for _, count in bad),
+        bad_reason=bad[-1][0] if bad else None,
+    )
+
+
+def _steps(spec: PipelineSpec, observed: Mapping[str, Mapping[str, Any]]) -> dict[str, StepNumbers]:
+    found: dict[str, StepNumbers] = {}
+    for name in spec.sources:
+        if name in observed:
+            refused = _rows(observed, f"{name}!")
+            bad = {"does not decode": refused} if f"{name}!" in observed else {}
+            found[name] = StepNumbers(_rows(observed, name), _rows(observed, name) - refused, bad)
+    for step in spec.steps:
+        if step.name not in observed:
+            continue
+        judged = observed.get(f"{step.name}?")
+        if judged is not None:
+            bad = {name.removeprefix(_BAD): int(count) for name, count in judged.items() if name.startswith(_BAD)}
+            rows_in = int(judged.get("rows") or 0)
+        else:
+            bad, rows_in = {}, sum(found[each].rows_out for each in step.inputs if each in found)
+        found[step.name] = StepNumbers(rows_in, _rows(observed, step.name), bad)
+    return found
+
+
+def _rows(observed: Mapping[str, Mapping[str, Any]], name: str) -> int:
+    return int((observed.get(name) or {}).get("rows") or 0)
+
+
+def _lag(source: Mapping[str, Any]) -> int:
+    """Records between where a micro-batch ended and the ends of the logs; 0 for what is no source of topics."""
+    end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
+    return sum(max(offset - end.get(place, 0), 0) for place, offset in latest.items())
+
+
+def _offsets(stored: Any) -> dict[tuple[str, str], int]:
+    if isinstance(stored, str):
+        try:
+            stored = json.loads(stored)
+        except ValueError:
+            return {}
+    if not isinstance(stored, Mapping):
+        return {}
+    return {
+        (topic, partition): offset
+        for topic, partitions in stored.items()
+        if not topic.startswith("#") and isinstance(partitions, Mapping)
+        for partition, offset in partitions.items()
+        if isinstance(offset, int)
+    }
+
+
+def _behind(lag: int, newest: list[str], now_ms: int) -> float | None:
+    if not lag:
+        return 0.0
+    if not newest:
+        return None
+    return max(now_ms - round(datetime.fromisoformat(max(newest)).timestamp() * 1000), 0) / 1000

@@ -1,0 +1,158 @@
+"""How far the sinks of a pipeline have read, out of their checkpoints; and the checkpoint moved to another place.
+
+Nothing here needs Spark. A checkpoint is moved by writing other ends into its last micro-batch that is done: the next
+one begins there.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ottla.client.fetch import FetchedBatches
+from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import walk_batches
+from ottla.pipelines.runner.checkpoint import Batch, CheckpointError, batches, rewritten
+from ottla.runtime.disk import OsDisk
+
+_PEEK_BYTES = 64 * 1024
+"""Of the first records that wait: their batch is as much as is looked at."""
+
+
+class Cluster(Protocol):
+    """What is asked of a client; `ottla.client.blocking.BlockingClient` is one."""
+
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel = ...
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Offsets at times."""
+        ...
+
+    def fetch_raw(
+        self, topic: str, partition: int, offset: int, *, max_bytes: int = ..., max_wait_ms: int = ...
+    ) -> FetchedBatches:
+        """Batches from an offset on."""
+        ...
+
+
+class Behind(Struct, frozen=True):
+    """How far one sink has read one partition. `position` is None before its first micro-batch."""
+
+    sink: str
+    topic: str
+    partition: int
+    position: int | None
+    end: int
+    lag: int | None
+    seconds: float | None
+    """How old the first record is that waits; 0.0 when none does."""
+
+
+def positions(directory: Path) -> dict[TopicPartition, int]:
+    """Where the next micro-batch of a checkpoint begins. Empty before the first one is done. Raises CheckpointError."""
+    done = [each for each in batches(directory) if each.done]
+    return _places(done[-1]) if done else {}
+
+
+def _places(batch: Batch) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for end in batch.ends
+        for topic, partitions in end.items()
+        if not topic.startswith("#")
+        for partition, offset in partitions.items()
+    }
+
+
+def behind(
+    sink: str, read: Mapping[TopicPartition, int], partitions: list[TopicPartition], client: Cluster, now_ms: int
+) -> list[Behind]:
+    """How far a sink is behind in each partition. What is not committed in Kafka's sense does not wait for it."""
+    isolation = IsolationLevel.READ_COMMITTED
+    ends = client.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST), isolation=isolation)
+    found = []
+    for place in sorted(partitions):
+        position, end = read.get(place), ends[place].offset
+        lag = None if position is None else max(end - position, 0)
+        seconds = None if not lag or position is None else _age(place, position, client, now_ms)
+        found.append(Behind(sink, *place, position, end, lag, 0.0 if lag == 0 else seconds))
+    return found
+
+
+def _age(place: TopicPartition, position: int, client: Cluster, now_ms: int) -> float | None:
+    """How old the batch is that the first waiting record lies in; None where it cannot be read any more."""
+    from ottla.client.errors import ClientError
+
+    try:
+        answer = client.fetch_raw(*place, position, max_bytes=_PEEK_BYTES, max_wait_ms=0)
+    except ClientError:
+        return None
+    waiting = [each for each in walk_batches(answer.records, check_crc=False)[0] if each.last_offset >= position]
+    return max(now_ms - waiting[0].base_timestamp, 0) / 1000 if waiting else None
+
+
+class Move(Struct, frozen=True):
+    """What is done to a checkpoint: the micro-batch whose ends are written anew, and what becomes of one under way."""
+
+    batch: int
+    ends: tuple[dict[str, Any], ...]
+    forgets: int | None = None
+    """A micro-batch that was begun, of which nothing was published: it is planned anew."""
+    finishes: int | None = None
+    """A micro-batch that was published, but not marked as done."""
+
+
+def plan_move(
+    known: list[Batch], to: Mapping[TopicPartition, int], published: Callable[[int], bool]
+) -> tuple[Move, dict[TopicPartition, int]]:
+    """How a checkpoint comes to `to`, and where it was. `published` says whether the sink has a micro-batch.
+
+    Raises CheckpointError where no micro-batch is there to be written anew, or where a partition is not of it.
+    """
+    if not known:
+        raise CheckpointError("there is no micro-batch yet: `start` of the sources decides where the first one begins")
+    last, forgets, finishes = known[-1], None, None
+    if not last.done:
+        if published(last.number):
+            finishes = last.number
+        elif len(known) > 1:
+            last, forgets = known[0], last.number
+        else:
+            raise CheckpointError("its first micro-batch was begun and is not done: let it run once before it is moved")
+    places = _places(last)
+    strange = sorted(set(to) - set(places))
+    if strange:
+        raise CheckpointError(f"{strange[0]} is not read by it: it reads {', '.join(map(str, sorted(places)))}")
+    ends = tuple(
+        {
+            topic: value
+            if topic.startswith("#")
+            else {number: to.get(TopicPartition(topic, int(number)), offset) for number, offset in value.items()}
+            for topic, value in end.items()
+        }
+        for end in last.ends
+    )
+    return Move(last.number, ends, forgets, finishes), places
+
+
+def execute(directory: Path, move: Move) -> None:
+    """Do it. The lock of the checkpoint must be held. What a crash leaves is the old place or the new one."""
+    disk = OsDisk()
+    file = directory / "offsets" / str(move.batch)
+    text = rewritten(file.read_text(), {index: end for index, end in enumerate(move.ends) if end})
+    if move.forgets is not None:
+        _remove(directory / "offsets" / str(move.forgets), disk)
+    if move.finishes is not None:
+        done = json.dumps({"nextBatchWatermarkMs": 0}, separators=(",", ":"))
+        disk.write_atomic(directory / "commits" / str(move.finishes), f"v1\n{done}".encode())
+    # Spark's checksum of the file would not fit any more; without one it reads the file as it is.
+    disk.remove(file.with_name(f".{file.name}.crc"))
+    disk.write_atomic(file, text.encode())
+
+
+def _remove(file: Path, disk: OsDisk) -> None:
+    disk.remove(file)
+    disk.remove(file.with_name(f".{file.name}.crc"))

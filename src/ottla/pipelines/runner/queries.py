@@ -1,0 +1,111 @@
+"""The query of a sink: what it writes, how often, and from which checkpoint."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ottla.pipelines.compiler import sources
+from ottla.pipelines.compiler.lineage import through
+from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
+from ottla.pipelines.compiler.records import visible
+from ottla.pipelines.runner.checkpoint import directory_of
+from ottla.pipelines.runner.table_write import TableWrite
+from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TableSink, TopicSink
+
+GOOD, LETTER = "_good", "_letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where a pipeline runs."""
+
+    spark: SparkSession
+    bootstrap: str
+    until_caught_up: bool
+
+
+def query_name(spec: PipelineSpec, sink: Sink) -> str:
+    """The name of a query in Spark, in messages and in the live view."""
+    return f"{spec.name}.{sink.name}"
+
+
+def start(running: Running, spec: PipelineSpec, sink: Sink) -> StreamingQuery:
+    """Start the query of a sink. Raises StepError, or what Spark says of the plan."""
+    compiled = compile_for(running, spec, sink)
+    frame, write = _written(running, compiled, sink)
+    writer = frame.writeStream.queryName(query_name(spec, sink)).outputMode(sink.output)
+    writer = writer.option("checkpointLocation", directory_of(spec, sink))
+    if isinstance(sink, TopicSink):
+        writer = writer.format("ottla").options(**_sink_options(running, sink))
+    else:
+        assert write is not None
+        writer = writer.foreachBatch(write)
+    if running.until_caught_up:
+        writer = writer.trigger(availableNow=True)
+    elif spec.trigger_ms is not None:
+        writer = writer.trigger(processingTime=f"{spec.trigger_ms} milliseconds")
+    return writer.start()
+
+
+def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
+    """The plan of what one sink needs, in a session of its own: views of several pipelines have the same names."""
+    spark = running.spark.newSession()
+    needed = through(spec, sink.name)
+
+    def read(source: Source) -> DataFrame:
+        if source.table:
+            return sources.batch(spark, sources.reading_options(source, running.bootstrap))
+        group = group_of(spec, sink, source)
+        return sources.stream(spark, sources.streaming_options(source, running.bootstrap, group))
+
+    return compile_pipeline(spec, spark, read, needed)
+
+
+def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:
+    """The consumer group that shows the progress of a sink: that of the source for the first sink that reads it.
+
+    Each sink reads on its own; two that commit to one group would show now the one, now the other.
+    """
+    if source.group is None:
+        return None
+    first = next(each for each in spec.sinks if source.name in through(spec, each.name))
+    return source.group if first.name == sink.name else f"{source.group}.{sink.name}"
+
+
+def _sink_options(running: Running, sink: TopicSink) -> Mapping[str, str]:
+    options = {"kafka.bootstrap.servers": running.bootstrap, "mode": sink.mode}
+    if sink.mode == "exactly-once":
+        options["transactionalId"] = sink.transactional_id
+    return {**options, **sink.options}
+
+
+def _written(
+    running: Running, compiled: Compiled, sink: Sink
+) -> tuple[DataFrame, Callable[[DataFrame, int], None] | None]:
+    """What a sink is given, and, for a table, what writes a micro-batch of it.
+
+    Rows of a table and its dead letters go through one query side by side, a struct each: one of the two is null.
+    """
+    if isinstance(sink, TopicSink):
+        return compiled.records_of(sink), None
+    rows, letters = visible(compiled.rows[sink.input]), compiled.letters_of(sink)
+    write = TableWrite(compiled.spec, sink, running.bootstrap, has_letters=letters is not None)
+    if letters is None:
+        return rows, write
+    good = rows.select(f.struct(*rows.columns).alias(GOOD))
+    aside = letters.select(f.struct(*letters.columns).alias(LETTER))
+    return good.unionByName(aside, allowMissingColumns=True), write
+
+
+def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
+    """What the query says of its last micro-batches, oldest first."""
+    import json
+
+    return [json.loads(each.json) for each in query.recentProgress]
+
+
+__all__ = ["GOOD", "LETTER", "Running", "TableSink", "compile_for", "group_of", "progress_of", "query_name", "start"]

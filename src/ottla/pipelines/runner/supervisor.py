@@ -1,0 +1,183 @@
+"""The queries of pipelines: started, watched, started again when they fail, and stopped together.
+
+```
+           start                     failed, worth trying            wait is over
+ WAITING ─────────► RUNNING ──────────────────────────► WAITING ─────────────────► RUNNING
+                       │ failed, hopeless ─► FAILED
+                       └ caught up, stopped ─► DONE
+```
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, Protocol
+
+from ottla.pipelines.runner.backoff import Backoff
+from ottla.pipelines.runner.failure import Failure, Verdict, failure_of
+from ottla.runtime.clock import Clock
+from ottla.runtime.rng import Rng
+
+POLL_SECONDS: Final = 0.25
+"""How often the queries are looked at."""
+
+
+class Query(Protocol):
+    """What is asked of a query that runs: `pyspark.sql.streaming.query.StreamingQuery` is one."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        """Whether it runs."""
+        ...
+
+    def exception(self) -> Exception | None:
+        """Why it ended; None when it was stopped, or is through."""
+        ...
+
+    def stop(self) -> None:
+        """End it, between two micro-batches or within one."""
+        ...
+
+
+class State(Enum):
+    """What a query is doing."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    FAILED = auto()
+    DONE = auto()
+
+
+class Watcher(Protocol):
+    """Who is told what becomes of queries, in the thread of the supervisor."""
+
+    def progressed(self, name: str, progress: dict[str, Any]) -> None:
+        """A query did a micro-batch."""
+        ...
+
+    def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
+        """A query failed and is started again."""
+        ...
+
+    def gave_up(self, name: str, failure: Failure) -> None:
+        """A query failed for good."""
+        ...
+
+    def finished(self, name: str) -> None:
+        """A query has caught up."""
+        ...
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        ...
+
+
+@dataclass(slots=True)
+class Supervised:
+    """A query and how it fares. `progress` gives what it said of its last micro-batches, oldest first."""
+
+    name: str
+    start: Callable[[], Query]
+    progress: Callable[[Any], Sequence[dict[str, Any]]]
+    backoff: Backoff
+    state: State = State.WAITING
+    query: Query | None = None
+    due_ms: int = 0
+    seen: set[tuple[str, int, str]] = field(default_factory=set)
+    """The micro-batches that were told: the run of the query and the number."""
+    failure: Failure | None = None
+
+
+class Supervisor:
+    """Runs queries until all are through, or failed for good, or `stop` is called from any thread or signal handler."""
+
+    def __init__(self, watcher: Watcher, clock: Clock, rng: Rng) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._rng = rng
+        self._queries: list[Supervised] = []
+        self._stopped = threading.Event()
+
+    def add(self, name: str, start: Callable[[], Query], progress: Callable[[Any], Sequence[dict[str, Any]]]) -> None:
+        """One more query; it starts when `run` is called."""
+        self._queries.append(Supervised(name, start, progress, Backoff(self._rng), due_ms=self._clock.monotonic_ms()))
+
+    def stop(self) -> None:
+        """End all queries; `run` returns when they have ended."""
+        self._stopped.set()
+
+    def run(self) -> list[tuple[str, Failure]]:
+        """The queries that failed for good, and why."""
+        try:
+            while not self._stopped.is_set() and self.step():
+                self._stopped.wait(POLL_SECONDS)
+        finally:
+            self._stop_all()
+        return [(each.name, each.failure) for each in self._queries if each.failure is not None]
+
+    def step(self) -> bool:
+        """Look at each query once. Whether any is left to look at."""
+        for each in self._queries:
+            if each.state is State.WAITING and self._clock.monotonic_ms() >= each.due_ms:
+                self._start(each)
+            elif each.state is State.RUNNING:
+                self._look(each)
+        self._watcher.tick()
+        return any(each.state in (State.WAITING, State.RUNNING) for each in self._queries)
+
+    def _start(self, each: Supervised) -> None:
+        try:
+            each.query = each.start()
+        except Exception as error:
+            self._failed(each, error)
+        else:
+            each.state = State.RUNNING
+
+    def _look(self, each: Supervised) -> None:
+        assert each.query is not None
+        active = each.query.isActive
+        self._tell(each)
+        if active:
+            return
+        error = each.query.exception()
+        if error is not None:
+            self._failed(each, error)
+        else:
+            each.state = State.DONE
+            self._watcher.finished(each.name)
+
+    def _tell(self, each: Supervised) -> None:
+        for progress in each.progress(each.query):
+            batch = str(progress.get("runId")), int(progress.get("batchId", -1)), str(progress.get("timestamp"))
+            if batch not in each.seen:
+                each.seen.add(batch)
+                if progress.get("numInputRows") or "addBatch" in (progress.get("durationMs") or {}):
+                    each.backoff.progressed()
+                self._watcher.progressed(each.name, progress)
+
+    def _failed(self, each: Supervised, error: Exception) -> None:
+        failure = failure_of(f"{type(error).__name__}: {error}")
+        wait_ms = each.backoff.failed(failure)
+        if wait_ms is None:
+            each.state, each.failure = State.FAILED, failure
+            self._watcher.gave_up(each.name, failure)
+            return
+        each.state, each.due_ms = State.WAITING, self._clock.monotonic_ms() + wait_ms
+        self._watcher.restarts(each.name, failure, wait_ms)
+
+    def _stop_all(self) -> None:
+        for each in self._queries:
+            if each.state is State.RUNNING and each.query is not None:
+                # One that cannot be stopped never keeps the others from it; the JVM ends with the driver.
+                with suppress(Exception):
+                    each.query.stop()
+                self._tell_last(each)
+
+    def _tell_last(self, each: Supervised) -> None:
+        with suppress(Exception):
+            self._tell(each)
+
+
+__all__ = ["Failure", "Query", "State", "Supervisor", "Verdict", "Watcher"]

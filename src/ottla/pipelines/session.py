@@ -1,0 +1,166 @@
+"""One Spark session as pipelines need it: quiet, on this machine unless a master says otherwise."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MINIMUM = 17
+PYSPARK_MINIMUM = (4, 2)
+"""The first PySpark whose Python data sources may limit a micro-batch and run over what is available now."""
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_STATE_STORE = f"{_STREAMING}.state.RocksDBStateStoreProvider"
+_CHECKPOINTS = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+class SparkMissingError(Exception):
+    """Spark cannot start here. The message is one line: what is missing, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a session is made from. `log` is the file that Spark's own log goes to."""
+
+    log: Path
+    scratch: Path
+    """A directory of this run alone; its owner removes it."""
+    name: str = "ottla"
+    master: str | None = None
+    """None for this machine: a task that fails is tried again, which plain `local[N]` never does."""
+    memory: str = "1g"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark, over those below."""
+
+
+def local_master(cores: int) -> str:
+    """This machine's master: two tasks at once at least, each of them tried four times."""
+    return f"local[{max(cores, 2)},4]"
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and workers are one process of this machine."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def settings(options: SessionOptions, cores: int) -> dict[str, str]:
+    """Spark's settings for a session, as `spark-submit --conf` takes them."""
+    master = options.master or local_master(cores)
+    made = {
+        "spark.master": master,
+        "spark.app.name": options.name,
+        "spark.driver.memory": options.memory,
+        "spark.driver.extraJavaOptions": (
+            f'-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J.as_uri()} -Dottla.spark.log="{options.log}"'
+        ),
+        "spark.local.dir": str(options.scratch),
+        "spark.sql.warehouse.dir": str(options.scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Over TCP, whatever program connects to a port of Spark's first is taken for Spark's own.
+        "spark.python.unix.domain.socket.enabled": "true",
+        # The default of 200 makes small states and aggregations crawl.
+        "spark.sql.shuffle.partitions": str(max(cores, 2)),
+        # The default writes timestamps without a zone, in a form that Parquet has retired.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # The only state store that transformWithState takes.
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        # A second attempt beside the first would write the rows of a transaction twice.
+        "spark.speculation": "false",
+    }
+    if is_local(master):
+        # Renames files in place of Hadoop's shell calls: a micro-batch is 60 ms faster.
+        made["spark.sql.streaming.checkpointFileManagerClass"] = _CHECKPOINTS
+    return {**made, **options.conf}
+
+
+def require_java() -> None:
+    """Raises SparkMissingError unless there is a Java that Spark runs on."""
+    hint = f"install Java {JAVA_MINIMUM} (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise SparkMissingError(f"Spark needs Java, and there is no {java or 'java on the PATH'}: {hint}")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < JAVA_MINIMUM:
+        found = version[1] if version else said.strip().partition("\n")[0] or "nothing"
+        raise SparkMissingError(f"Spark needs Java {JAVA_MINIMUM} or newer, and {java} is {found}: {hint}")
+
+
+def require_pyspark() -> None:
+    """Raises SparkMissingError unless there is a PySpark that pipelines run on."""
+    install = "pip install 'ottla[pipelines]'"
+    try:
+        import pyspark
+    except ModuleNotFoundError:
+        raise SparkMissingError(f"pipelines need PySpark: {install}") from None
+    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if found < PYSPARK_MINIMUM:
+        needed = ".".join(map(str, PYSPARK_MINIMUM))
+        raise SparkMissingError(f"pipelines need PySpark {needed} or newer, not {pyspark.__version__}: {install}")
+
+
+class Session:
+    """A Spark session and the JVM it runs in, for a `with` statement."""
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
+        self._gateway: Any = None
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        require_pyspark()
+        require_java()
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        options = self._options
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+        chosen = settings(options, cores)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        if is_local(chosen["spark.master"]):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        options.log.parent.mkdir(parents=True, exist_ok=True)
+        conf = SparkConf().setAll([*chosen.items()])
+        try:
+            with options.log.open("ab") as log:
+                self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            self._spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+        except Exception as error:
+            self._end()
+            line = str(error).strip().partition("\n")[0]
+            raise SparkMissingError(f"Spark did not start, see {options.log}: {line}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session, inside of the `with` statement."""
+        assert self._spark is not None
+        return self._spark
+
+    def _end(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+        if self._gateway is not None:
+            self._gateway.shutdown()
+            self._gateway.proc.terminate()
+            self._gateway.proc.wait()
+            self._gateway = None

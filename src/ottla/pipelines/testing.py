@@ -1,0 +1,209 @@
+"""The tests of a pipeline file: rows go in, rows must come out, without a broker.
+
+The same steps as in the field, over a batch: nothing is late, windows give all their rows at once, and of the rows of a
+key the one with the earliest time stays.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from ottla.pipelines.runner.failure import reason_of
+from ottla.pipelines.spec.model import PipelineSpec, Row, Source, TestCase, TopicSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.pipelines.compiler.plan import Compiled
+
+SHOWN_MAX: Final = 10
+"""Rows of a difference that are shown."""
+Values = Mapping[str, Any]
+
+
+class Tested(Struct, frozen=True):
+    """What became of one test: no differences is good."""
+
+    name: str
+    differences: tuple[str, ...] = ()
+
+
+def run_tests(spec: PipelineSpec, spark: "SparkSession", only: str | None = None) -> list[Tested]:
+    """Run the tests of a pipeline, or those whose names contain `only`."""
+    return [_tested(spec, case, spark) for case in spec.tests if only is None or only in case.name]
+
+
+def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> Tested:
+    from ottla.pipelines.compiler.plan import compile_pipeline
+
+    found: list[str] = []
+    try:
+        session = spark.newSession()
+        compiled = compile_pipeline(
+            spec, session, lambda source: given(source, case.given.get(source.name, ()), session)
+        )
+        for name, rows in case.expect.items():
+            found += differences(name, rows, _rows_of(compiled, name, rows))
+        if case.dead_letters is not None:
+            found += differences("dead letters", case.dead_letters, _refused(compiled))
+    except Exception as error:
+        found.append(f"failed: {reason_of(f'{type(error).__name__}: {error}')}")
+    return Tested(case.name, tuple(found))
+
+
+def given(source: Source, rows: Sequence[Row], spark: "SparkSession") -> "DataFrame":
+    """Rows of a test as the records of a source: they are decoded as those of the broker are."""
+    from ottla.pipelines.compiler.sources import RECORD_SCHEMA
+
+    if source.format in ("avro", "protobuf") and rows:
+        raise ValueError(
+            f"source {source.name}: rows of format {source.format} cannot be given: test its steps by JSON"
+        )
+    topic = source.topics[0] if source.topics else source.name
+    records = [_record(source, row, topic, number) for number, row in enumerate(rows)]
+    schema = RECORD_SCHEMA
+    if source.format in ("avro", "protobuf"):
+        schema += f", data struct<{source.schema}>, error string"
+    return spark.createDataFrame(records, schema)
+
+
+def _record(source: Source, row: Row, topic: str, number: int) -> tuple[Any, ...]:
+    """A record with the row as its value; its offset is the number of the row, and its time that many seconds."""
+    at = datetime.fromtimestamp(number, UTC)
+    if isinstance(row, str):
+        return None, row.encode(), topic, 0, number, at, 0, None
+    values = dict(row)
+    key = values.pop(source.key or "key", None) if _has_key(source) else None
+    if source.format in ("raw", "text"):
+        value = values.get("value")
+        topic, partition = values.get("topic", topic), values.get("partition", 0)
+        offset, stamp = values.get("offset", number), values.get("timestamp")
+        at = (None if stamp is None else _as_time(stamp)) or at
+        return _bytes(key), _bytes(value), topic, partition, offset, at, 0, None
+    return _bytes(key), json.dumps(values, default=str).encode(), topic, 0, number, at, 0, None
+
+
+def _has_key(source: Source) -> bool:
+    return source.key is not None or source.table or source.format in ("raw", "text")
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
+def _rows_of(compiled: "Compiled", name: str, expected: Sequence[Row]) -> list[Values]:
+    """The rows of a step; of a sink those of its input, or its records where key or value are asked for."""
+    from ottla.pipelines.compiler.records import record, visible
+
+    sink = next((each for each in compiled.spec.sinks if each.name == name), None)
+    if name in compiled.rows or sink is None:
+        return _collect(visible(compiled.rows[name]))
+    rows = visible(compiled.rows[sink.input])
+    asked = {column for row in expected if not isinstance(row, str) for column in row}
+    if isinstance(sink, TopicSink) and asked - set(rows.columns):
+        written = record(sink, compiled.rows[sink.input])
+        return _collect(written.selectExpr("topic", "cast(key as string)", "cast(value as string)", "timestamp"))
+    return _collect(rows)
+
+
+def _refused(compiled: "Compiled") -> list[Values]:
+    """All rows that are set aside: `step`, `reason`, the record's `key` and `value` as text, and the row's columns."""
+    found: list[Values] = []
+    for step, refused in compiled.refused.items():
+        for row in _collect(refused):
+            values = dict(row)
+            record = values.pop("_record", None) or {}
+            about = {"step": step, "reason": values.pop("_reason")}
+            found.append({**{name: record.get(name) for name in ("topic", "key", "value")}, **values, **about})
+    return found
+
+
+def _collect(rows: "DataFrame") -> list[Values]:
+    return [row.asDict(recursive=True) for row in rows.collect()]
+
+
+def differences(name: str, expected: Sequence[Row], actual: Sequence[Values]) -> list[str]:
+    """What is missing and what is too many, in any order; of each row the columns that the test names are compared.
+
+    >>> differences("hourly", [{"carrier": "UA", "n": 1}], [{"carrier": "UA", "n": 2, "d": 5.0}])
+    ['hourly: 1 row missing, 1 too many', '  - carrier=UA n=1', '  + carrier=UA n=2']
+    """
+    wanted = [row if not isinstance(row, str) else {"value": row} for row in expected]
+    left, missing = [*actual], []
+    for row in wanted:
+        match = next((index for index, each in enumerate(left) if matches(row, each)), None)
+        if match is None:
+            missing.append(row)
+        else:
+            del left[match]
+    if not missing and not left:
+        return []
+    columns = [*dict.fromkeys(column for row in wanted for column in row)]
+    lines = [f"{name}: {_count(missing, 'missing')}, {len(left)} too many"]
+    lines += [f"  - {_line(row, [*row])}" for row in missing[:SHOWN_MAX]]
+    lines += [f"  + {_line(row, columns or [*row])}" for row in left[:SHOWN_MAX]]
+    hidden = max(len(missing) - SHOWN_MAX, 0) + max(len(left) - SHOWN_MAX, 0)
+    return [*lines, *([f"  and {hidden} more"] if hidden else [])]
+
+
+def _count(rows: Sequence[Values], what: str) -> str:
+    return f"{len(rows)} row{'' if len(rows) == 1 else 's'} {what}"
+
+
+def matches(expected: Values, actual: Values) -> bool:
+    """Whether a row has the values that are named."""
+    return all(name in actual and same(value, actual[name]) for name, value in expected.items())
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Whether a value of a file is one of Spark: times by their text, numbers by their value, bytes as UTF-8.
+
+    >>> same("2013-01-01T10:00:00Z", datetime(2013, 1, 1, 10, tzinfo=UTC)), same(0.3, 0.1 + 0.2), same(1, True)
+    (True, True, False)
+    """
+    if isinstance(actual, bytes | bytearray):
+        return isinstance(expected, str) and expected.encode() == bytes(actual)
+    if isinstance(actual, datetime):
+        return isinstance(expected, str | datetime) and _as_time(expected) == _as_time(actual)
+    if isinstance(actual, date):
+        return str(expected) == actual.isoformat()
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return expected is actual
+    if isinstance(actual, Decimal):
+        return isinstance(expected, int | float | str) and Decimal(str(expected)) == actual
+    if isinstance(actual, int | float) and isinstance(expected, int | float):
+        return math.isclose(expected, actual, rel_tol=1e-9, abs_tol=1e-12)
+    if isinstance(actual, Mapping):
+        return isinstance(expected, Mapping) and matches(expected, actual)
+    if isinstance(actual, list | tuple):
+        alike = isinstance(expected, list | tuple) and len(expected) == len(actual)
+        return alike and all(same(*pair) for pair in zip(expected, actual, strict=True))
+    return bool(expected == actual)
+
+
+def _as_time(value: Any) -> datetime | None:
+    """A moment; text without a zone is UTC, and what Spark gives without one is of this machine's zone."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _line(row: Values, columns: Sequence[str]) -> str:
+    return " ".join(f"{name}={_text(row.get(name))}" for name in columns)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return "null" if value is None else str(value)

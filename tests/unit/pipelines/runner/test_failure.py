@@ -1,0 +1,66 @@
+"""The reason of a failure in one line, and what follows from it."""
+
+import pytest
+
+from ottla.pipelines.runner.failure import LINE_CHARS_MAX, Verdict, failure_of, reason_of
+
+RAISED = "\n".join(
+    [
+        "StreamingQueryException: [STREAM_FAILED] Query [id = 1, runId = 2] terminated: aborted. SQLSTATE: X",
+        "=== Streaming Query ===",
+        "JVM stacktrace:",
+        "org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated",
+        "\tat org.apache.spark.sql.execution.streaming.StreamExecution.runStream(StreamExecution.scala:360)",
+        "Caused by: o.a.SparkRuntimeException: [USER_RAISED_EXCEPTION] expectation failed: step sane: SQLSTATE: P0001",
+        "\tat org.apache.spark.sql.errors.QueryExecutionErrors.raiseError(QueryExecutionErrors.scala)",
+    ]
+)
+IN_PYTHON = "\n".join(
+    [
+        "StreamingQueryException: [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: planning failed",
+        '  File "/x/pyspark/worker.py", line 1, in main',
+        "Traceback (most recent call last):",
+        '  File "/x/stream_reader.py", line 9, in latestOffset',
+        "ottla.client.errors.BrokerUnreachableError: no broker of 127.0.0.1:1 answers",
+        "\tat org.apache.spark.api.python.BasePythonRunner",
+    ]
+)
+
+
+def test_a_check_that_ends_the_query_is_told_by_its_own_words():
+    failure = failure_of(RAISED)
+    assert failure.reason == "expectation failed: step sane:"
+    assert failure.verdict is Verdict.HOPELESS
+
+
+def test_an_exception_in_python_is_told_without_its_traceback():
+    failure = failure_of(IN_PYTHON)
+    assert failure.reason == "BrokerUnreachableError: no broker of 127.0.0.1:1 answers"
+    assert failure.verdict is Verdict.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("OptionError: topic 't' does not exist on the broker", Verdict.HOPELESS),
+        ("RuntimeError: this driver was fenced by another one", Verdict.HOPELESS),
+        ("TableError: lake: the rows do not fit the table, nothing was written", Verdict.HOPELESS),
+        ("BrokerError: REQUEST_TIMED_OUT while producing", Verdict.UNREACHABLE),
+        ("ValueError: something else", Verdict.UNKNOWN),
+    ],
+)
+def test_what_is_worth_another_attempt(text, verdict):
+    assert failure_of(text).verdict is verdict
+
+
+def test_the_condition_of_spark_is_told_where_no_exception_says_more():
+    assert reason_of("SparkException: [CAST_INVALID_INPUT] The value 'x' cannot be cast SQLSTATE: 22018\n\tat a.b") == (
+        "The value 'x' cannot be cast"
+    )
+
+
+def test_a_reason_is_one_line_of_bounded_length():
+    reason = reason_of("ValueError: " + "x" * 5000 + "\nmore")
+    assert len(reason) == LINE_CHARS_MAX
+    assert "\n" not in reason
+    assert reason_of("") == "no reason given"

@@ -1,0 +1,86 @@
+"""The progress of Spark as numbers, and how they are shown."""
+
+import json
+
+from ottla.pipelines.live_view import JsonLines, PlainLines, Watching
+from ottla.pipelines.runner.failure import Failure, Verdict
+from ottla.pipelines.runner.numbers import StepNumbers, numbers_of
+from ottla.pipelines.spec.model import Expect, Expectation, PipelineSpec, Source, Sql, Step, TopicSink
+from ottla.runtime.clock import ManualClock
+
+SPEC = PipelineSpec(
+    name="p",
+    sources={"events": Source(name="events", topics=("events",), format="json", schema="a int")},
+    steps=(
+        Step(name="sane", inputs=("events",), action=Expect(expect=(Expectation(name="a", check="a > 0"),))),
+        Step(name="all", inputs=("sane",), action=Sql(sql="select * from sane")),
+    ),
+    sinks=(TopicSink(name="out", input="all", topic="t", transactional_id="p.out"),),
+)
+PROGRESS = {
+    "batchId": 4,
+    "batchDuration": 500,
+    "observedMetrics": {
+        "events": {"rows": 10, "newest": "2026-01-01T00:00:00.000Z"},
+        "events!": {"rows": 1},
+        "sane?": {"rows": 9, "bad:a": 2},
+        "sane": {"rows": 7},
+        "all": {"rows": 7},
+    },
+    "sources": [
+        {
+            "endOffset": {"events": {"0": 5, "1": 5}, "#topicIds": {"events": "x"}},
+            "latestOffset": {"events": {"0": 9, "1": 5}},
+        }
+    ],
+    "stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 2048, "numRowsDroppedByWatermark": 1}],
+    "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+}
+NOW_MS = 1_767_225_602_500
+
+
+def test_a_progress_as_numbers():
+    numbers = numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
+    assert numbers.steps == {
+        "events": StepNumbers(10, 9, {"does not decode": 1}),
+        "sane": StepNumbers(9, 7, {"a": 2}),
+        "all": StepNumbers(7, 7, {}),
+    }
+    assert (numbers.rows_in, numbers.lag_records, numbers.lag_seconds) == (10, 4, 2.5)
+    assert (numbers.state_rows, numbers.state_bytes, numbers.late_rows) == (3, 2048, 1)
+    assert (numbers.bad_rows, numbers.bad_reason) == (3, "sane: a")
+
+
+def test_a_progress_that_says_little_gives_zeros():
+    numbers = numbers_of(SPEC, "p.out", {"batchId": 0, "sources": [{"latestOffset": "nonsense"}]}, NOW_MS)
+    assert (numbers.rows_in, numbers.lag_records, numbers.lag_seconds, numbers.watermark) == (0, 0, 0.0, None)
+
+
+def test_lines_for_people_come_now_and_then_and_at_the_end():
+    lines, clock = [], ManualClock(NOW_MS)
+    watching = Watching({"p.out": SPEC}, PlainLines(lines.append, clock), clock)
+    watching.progressed("p.out", PROGRESS)
+    watching.progressed("p.out", {**PROGRESS, "batchId": 5})
+    assert len(lines) == 1
+    assert "lag 4 records, 2.5 s" in lines[0]
+    assert "3 bad rows (latest: sane: a)" in lines[0]
+    watching.restarts("p.out", Failure("away", Verdict.UNREACHABLE), 1500)
+    watching.finished("p.out")
+    assert lines[1] == "p.out: failed: away; starts again in 1.5 s"
+    assert "rows events 18, sane 14, all 14" in lines[2]
+    assert lines[3] == "p.out: caught up"
+
+
+def test_lines_for_machines_are_objects():
+    lines, clock = [], ManualClock(NOW_MS)
+    watching = Watching({"p.out": SPEC}, JsonLines(lines.append), clock)
+    watching.progressed("p.out", PROGRESS)
+    watching.gave_up("p.out", Failure("no", Verdict.HOPELESS))
+    first, second = map(json.loads, lines)
+    assert (first["event"], first["query"], first["batch"], first["steps"]["sane"]["rows_in"]) == (
+        "batch",
+        "p.out",
+        4,
+        9,
+    )
+    assert second == {"event": "failed", "query": "p.out", "reason": "no"}

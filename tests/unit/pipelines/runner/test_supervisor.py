@@ -1,0 +1,124 @@
+"""What becomes of queries that fail, and of those that are through."""
+
+from ottla.pipelines.runner.backoff import ATTEMPTS_MAX, LONGEST_MS, Backoff
+from ottla.pipelines.runner.failure import Failure, Verdict
+from ottla.pipelines.runner.supervisor import Supervisor
+from ottla.runtime.clock import ManualClock
+from ottla.runtime.rng import SeededRng
+
+
+class Query:
+    """A query that ends as it is told to."""
+
+    def __init__(self, error: Exception | None = None, *, active: bool = False) -> None:
+        self.isActive = active
+        self._error = error
+        self.stopped = False
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def stop(self) -> None:
+        self.isActive, self.stopped = False, True
+
+
+class Told:
+    """A watcher that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def progressed(self, name, progress):
+        self.lines.append(f"{name} batch {progress['batchId']}")
+
+    def restarts(self, name, failure, wait_ms):
+        self.lines.append(f"{name} restarts: {failure.reason}")
+
+    def gave_up(self, name, failure):
+        self.lines.append(f"{name} gave up: {failure.reason}")
+
+    def finished(self, name):
+        self.lines.append(f"{name} finished")
+
+    def tick(self):
+        pass
+
+
+def supervisor(told: Told, clock: ManualClock) -> Supervisor:
+    return Supervisor(told, clock, SeededRng(1))
+
+
+def test_a_query_that_fails_is_started_again_when_its_wait_is_over():
+    told, clock = Told(), ManualClock(0)
+    made = [Query(ValueError("broken")), Query()]
+    queries = iter(made)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: next(queries), lambda query: [])
+    assert watched.step()
+    assert watched.step()
+    assert told.lines == ["p.a restarts: ValueError: broken"]
+    assert watched.step()
+    assert told.lines == ["p.a restarts: ValueError: broken"]
+    clock.advance(1_000)
+    assert watched.step()
+    assert not watched.step()
+    assert told.lines[-1] == "p.a finished"
+
+
+def test_what_is_hopeless_is_not_tried_again_and_the_others_go_on():
+    told, clock = Told(), ManualClock(0)
+    healthy = Query(active=True)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: Query(ValueError("fenced by another driver")), lambda query: [])
+    watched.add("p.b", lambda: healthy, lambda query: [])
+    assert watched.step()
+    assert watched.step()
+    assert told.lines == ["p.a gave up: ValueError: fenced by another driver"]
+    watched.stop()
+    [(name, failure)] = watched.run()
+    assert (name, failure.verdict) == ("p.a", Verdict.HOPELESS)
+    assert healthy.stopped
+
+
+def test_a_query_that_cannot_start_is_treated_as_one_that_failed():
+    told, clock = Told(), ManualClock(0)
+
+    def start():
+        raise ValueError("OptionError: no such option")
+
+    watched = supervisor(told, clock)
+    watched.add("p.a", start, lambda query: [])
+    assert not watched.step()
+    assert told.lines == ["p.a gave up: ValueError: OptionError: no such option"]
+
+
+def test_each_micro_batch_is_told_once():
+    told, clock = Told(), ManualClock(0)
+    batches = [{"runId": "r", "batchId": 0, "timestamp": "t0", "numInputRows": 1}]
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: Query(active=True), lambda query: batches)
+    for _ in range(3):
+        watched.step()
+    batches.append({"runId": "r", "batchId": 1, "timestamp": "t1", "numInputRows": 1})
+    watched.step()
+    assert told.lines == ["p.a batch 0", "p.a batch 1"]
+
+
+def test_the_wait_doubles_up_to_its_limit_and_only_unknown_reasons_are_given_up():
+    unreachable, unknown = Failure("away", Verdict.UNREACHABLE), Failure("?", Verdict.UNKNOWN)
+    away, odd = Backoff(SeededRng(1)), Backoff(SeededRng(1))
+    waits = [wait for wait in (away.failed(unreachable) for _ in range(20)) if wait is not None]
+    assert len(waits) == 20
+    assert all(500 <= wait <= LONGEST_MS for wait in waits)
+    assert waits[0] <= 1_000 < 2_000 <= waits[3]
+    assert min(waits[7:]) >= LONGEST_MS // 2
+    tried = [odd.failed(unknown) for _ in range(ATTEMPTS_MAX + 1)]
+    assert tried[-1] is None
+    assert None not in tried[:-1]
+
+
+def test_a_micro_batch_between_two_failures_ends_the_row_of_failures():
+    backoff = Backoff(SeededRng(1))
+    for _ in range(3 * ATTEMPTS_MAX):
+        assert backoff.failed(Failure("?", Verdict.UNKNOWN)) is not None
+        backoff.progressed()
