@@ -36,6 +36,9 @@ logger: Final = logging.getLogger(__name__)
 RETRY_MS: Final = 200
 """After an answer that said nothing, or a refusal: the controller may be another one by then, or know more."""
 
+LINES_MAX: Final = 20
+"""Proposals of one turn of the loop that the log tells one by one: a broker that comes or goes concerns thousands."""
+
 CHECKS_PER_LAG: Final = 10
 """Lagging replicas are looked for so often in `replica.lag.time.max.ms`: they are in the ISR a tenth longer at most."""
 
@@ -71,6 +74,7 @@ class IsrManager:
         self._fetch_purgatory = fetch_purgatory
         self._leaders: dict[ReplicatedLeader, None] = {}
         self._check: TimerTask | None = None
+        self._untold: list[str] = []
 
     def __len__(self) -> int:
         """How many partitions with other replicas this broker leads."""
@@ -114,12 +118,25 @@ class IsrManager:
     def propose(self, leader: ReplicatedLeader, isr: tuple[int, ...], reason: str) -> None:
         """Ask the controller for `isr`; the leader has no other proposal on its way."""
         in_sync, partition = leader.in_sync, leader.partition
-        logger.info("%s: ISR %s is to become %s: %s", leader.name, _listed(in_sync.committed), _listed(isr), reason)
+        self._tell(f"{leader.name}: ISR {_listed(in_sync.committed)} is to become {_listed(isr)}: {reason}")
         members = in_sync.propose(isr)
         proposal = PartitionProposal(
             partition.topic_id, partition.index, partition.leader_epoch, in_sync.partition_epoch, tuple(members)
         )
         self._send(leader, proposal, 0)
+
+    def _tell(self, line: str) -> None:
+        """Say what is proposed and why, soon: what is proposed at the same time is told together."""
+        if not self._untold:
+            self._timer.schedule(0, self._tell_all)
+        self._untold.append(line)
+
+    def _tell_all(self) -> None:
+        lines, self._untold = self._untold, []
+        for line in lines[:LINES_MAX]:
+            logger.info("%s", line)
+        if len(lines) > LINES_MAX:
+            logger.info("and of %d other partitions that this broker leads", len(lines) - LINES_MAX)
 
     def _send(self, leader: ReplicatedLeader, proposal: PartitionProposal, unanswered: int) -> None:
         self._alter_partitions.propose(proposal, lambda answer: self._answered(leader, proposal, unanswered, answer))
@@ -156,7 +173,7 @@ class IsrManager:
         if answer.leader_epoch != partition.leader_epoch:
             return  # there is another leader, or this one again: the metadata is on its way
         if leader.in_sync.adopt(leader.in_sync.replicas, answer.isr, answer.partition_epoch, self.clock.monotonic_ms()):
-            logger.info("%s: ISR is %s", leader.name, _listed(answer.isr))
+            logger.debug("%s: ISR is %s", leader.name, _listed(answer.isr))
             partition.isr_size = len(answer.isr)
             leader.advance()
             leader.let_join()

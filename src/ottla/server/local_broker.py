@@ -33,8 +33,8 @@ ACTIVE_WITHIN_MS: Final = 10_000
 """How long a broker waits for a controller before it says that it is ready all the same."""
 
 _LOOK_AGAIN_MS: Final = 5
-_TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication.replica_fetcher")
-"""Who say what was decided and why, a line for each decision, and what followers cut."""
+_TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication.isr_manager", "ottla.replication.replica_fetcher")
+"""Who say what was decided and why, a line for each decision, why leaders want another ISR, and what followers cut."""
 
 
 class LocalBroker:

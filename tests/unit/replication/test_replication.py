@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import logging
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +68,10 @@ async def test_nothing_is_committed_without_a_member_of_the_isr(tmp_path: Path) 
         assert await acked(first) is ErrorCode.NONE
 
 
-async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(tmp_path: Path) -> None:
+async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.replication.isr_manager")
     async with cluster(tmp_path, lag_max_ms=100) as made:
         made.unreachable.add(3)
         assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
@@ -76,6 +81,8 @@ async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(tmp
         await until(lambda: set(made.state.isr) == {1, 2, 3})
         assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
         assert made.brokers[3].partition.local_end_offset == 2
+    assert re.search(r"ISR 1,2,3 is to become 1,2: broker 3 has offset -?\d+ of \d+ for 100 ms", caplog.text)
+    assert "ISR 1,2 is to become 1,2,3: broker 3 has caught up" in caplog.text
 
 
 async def test_who_was_up_to_date_before_it_was_let_in_joins_as_soon_as_it_is(tmp_path: Path) -> None:
