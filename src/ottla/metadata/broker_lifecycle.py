@@ -134,9 +134,10 @@ class BrokerLifecycle:
         await self._loader.load(self._cluster_id)
         while not self._is_in_image():
             if len(self._loader.image.brokers) > 1:
-                from ottla.metadata.controller.broker_registration import flush_refusal
+                from ottla.metadata.controller.broker_registration import registration_refusal
 
-                refusal = flush_refusal(self._loader.image, broker_id, flush=registration.flush)
+                live = await self._store.live_brokers()
+                refusal = registration_refusal(self._loader.image, live, broker_id, registration)
                 if refusal is not None:
                     raise StoreError(refusal)
             self._has_news = False

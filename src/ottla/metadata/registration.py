@@ -1,7 +1,7 @@
 """What a broker says of itself when it registers: JSON in its session, read by whoever is the controller.
 
     {"version":1,"host":"b1","port":9092,"rack":"r1","endpoints":{"PLAINTEXT":["b1",9092]},"incarnation":"5f0e...",
-     "directories":["8c2d..."],"previous_epoch":17,"clean_since":9,"flush":true}
+     "directories":["8c2d..."],"previous_epoch":17,"clean_since":9,"flush":true,"min_isr":1,"between":"PLAINTEXT"}
 
 Fields that a reader does not know are passed over, those that a writer did not know have their defaults: releases that
 follow each other stand side by side during a rolling upgrade.
@@ -40,6 +40,10 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     """The broker epoch since which it lost nothing: of its first session after the last unclean stop."""
     flush: bool = True
     """Whether it flushed to disk before it acknowledged."""
+    min_isr: int | None = None
+    """Its own `min.insync.replicas`, for topics that have none; None of a release that did not say."""
+    between: str | None = None
+    """The name of the listener by which it reaches other brokers."""
     version: int = VERSION
 
     def encode(self) -> bytes:

@@ -40,6 +40,8 @@ def registration_of(
         previous_epoch=logs.use.broker_epoch,
         clean_since=logs.use.clean_since,
         flush=settings.boolean("log.flush.before.ack"),
+        min_isr=settings.integer("min.insync.replicas"),
+        between=settings.listeners.between_brokers,
     )
 
 

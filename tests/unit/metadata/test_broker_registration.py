@@ -8,6 +8,7 @@ from ottla.metadata.controller.broker_registration import decide_registrations, 
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.records import (
     BrokerRegisteredRecord,
+    ConfigRecord,
     PartitionState,
     ReplicaDirectoriesRecord,
     TopicRecord,
@@ -155,3 +156,37 @@ def test_a_controller_that_is_not_alone_fences_who_has_no_session_at_once():
     after, _ = decided(image, [live(2, 2), live(3, 3)], own_id=3, takes_over=True)
     assert after.partition("a", 0).state == PartitionState(2, 6, (1, 2), (2,), 8)
     assert set(after.live_brokers()) == {2, 3}
+
+
+HERE = {"PLAINTEXT": ("b2", 9092)}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"min_isr": 1}, "broker 2 has min.insync.replicas=1, and broker 1, which runs, has 2: start it with"),
+        ({"endpoints": {"OTHER": ("b2", 1)}}, "has no listener PLAINTEXT, by which broker 1 reaches others"),
+        ({"endpoints": HERE | {"B": ("b1", 9092)}}, "its listener B is reached at b1:9092, and so does broker 1"),
+    ],
+)
+def test_a_broker_that_contradicts_one_that_runs_is_refused_with_what_to_do(said, reason):
+    image = image_of(brokers=(1,))
+    running = live(1, 1, min_isr=2, between="PLAINTEXT", endpoints={"PLAINTEXT": ("b1", 9092)})
+    fits = {"min_isr": 2, "endpoints": HERE}
+    after, decision = decided(image, [running, live(2, 9, **fits, between="PLAINTEXT")])
+    assert decision.result == {}
+    assert 2 in after.brokers
+    after, decision = decided(image, [running, live(2, 9, **fits | said)])
+    assert reason in decision.result[2].reason
+    assert 2 not in after.brokers
+
+
+def test_what_all_brokers_are_told_stands_above_what_each_was_started_with():
+    image, _ = apply_records(image_of(brokers=(1,)), [ConfigRecord(4, "", "min.insync.replicas", "2")])
+    _, decision = decided(image, [live(1, 1, min_isr=2), live(2, 9, min_isr=1)])
+    assert decision.result == {}
+
+
+def test_a_release_that_does_not_say_is_not_compared():
+    _, decision = decided(image_of(brokers=(1,)), [live(1, 1), live(2, 9, min_isr=3, endpoints=HERE)])
+    assert decision.result == {}

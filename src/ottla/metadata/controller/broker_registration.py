@@ -25,8 +25,8 @@ from ottla.metadata.controller.broker_fencing import elect_in, fence_in, lose_in
 from ottla.metadata.controller.decision import Decision, LogLine
 from ottla.metadata.controller.lone_registration import registered
 from ottla.metadata.controller.partition_changes import PartitionChanges
-from ottla.metadata.controller.topic_replication import ReplicationRules
-from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.metadata.controller.topic_replication import MIN_ISR, ReplicationRules
+from ottla.metadata.image.image import ALL_BROKERS, BrokerImage, MetadataImage
 from ottla.metadata.records import (
     BrokerChangedRecord,
     BrokerRemovedRecord,
@@ -68,6 +68,53 @@ def flush_refusal(image: MetadataImage, broker_id: int, *, flush: bool) -> str |
             return (
                 f"broker {broker_id} has log.flush.before.ack={ours}, and broker {other.broker_id}, which runs, has "
                 f"{theirs}: start it with log.flush.before.ack={theirs}, or stop all brokers to change it for all"
+            )
+    return None
+
+
+def registration_refusal(
+    image: MetadataImage, live: Sequence[LiveBroker], broker_id: int, said: BrokerRegistration
+) -> str | None:
+    """Why a broker cannot be one of a cluster as it registers, None if it can; `live` are all sessions.
+
+    It is compared with the brokers that run, by what they said themselves when they registered.
+    """
+    reason = flush_refusal(image, broker_id, flush=said.flush)
+    if reason is not None:
+        return reason
+    running = image.live_brokers()
+    for session in live:
+        other = running.get(session.broker_id)
+        if other is None or session.broker_id == broker_id or other.broker_epoch != session.broker_epoch:
+            continue
+        reason = _conflict(image, broker_id, said, session.broker_id, decode_registration(session.registration))
+        if reason is not None:
+            return reason
+    return None
+
+
+def _conflict(
+    image: MetadataImage, broker_id: int, said: BrokerRegistration, other_id: int, other: BrokerRegistration
+) -> str | None:
+    ours, theirs = said.min_isr, other.min_isr
+    if None not in (ours, theirs) and ours != theirs and MIN_ISR not in image.config(ALL_BROKERS):
+        # Who leaves an ISR keeps what is committed by the leader's value, and is eligible by the controller's.
+        return (
+            f"broker {broker_id} has {MIN_ISR}={ours}, and broker {other_id}, which runs, has {theirs}: start it with "
+            f"{MIN_ISR}={theirs}, or set it for all brokers while they run (the broker default of the cluster)"
+        )
+    if other.between is not None and said.endpoints and other.between not in said.endpoints:
+        return (
+            f"broker {broker_id} has no listener {other.between}, by which broker {other_id} reaches others "
+            f"(inter.broker.listener.name); it has {', '.join(said.endpoints)}: name one of them so"
+        )
+    taken = {tuple(each): name for name, each in other.endpoints.items()}
+    for name, endpoint in said.endpoints.items():
+        if tuple(endpoint) in taken:
+            host, port = endpoint
+            return (
+                f"broker {broker_id} says that its listener {name} is reached at {host}:{port}, and so does broker "
+                f"{other_id}, which runs: give each an address of its own (advertised.listeners)"
             )
     return None
 
@@ -139,7 +186,7 @@ def _arrivals(image: MetadataImage, live: Sequence[LiveBroker]) -> tuple[list[_C
         except InvalidInputError as error:
             refused[session.broker_id] = Refusal(session.broker_epoch, str(error))
             continue
-        reason = flush_refusal(image, session.broker_id, flush=said.flush)
+        reason = registration_refusal(image, live, session.broker_id, said)
         if reason is not None:
             refused[session.broker_id] = Refusal(session.broker_epoch, reason)
         else:
