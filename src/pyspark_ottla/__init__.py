@@ -4,7 +4,22 @@ Spark finds packages whose names begin with `pyspark_` by itself and takes their
 See docs/spark.md.
 """
 
-from pyspark_ottla.lag import lag
-from pyspark_ottla.source import OttlaDataSource as DefaultSource
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["DefaultSource", "lag"]
+from pyspark_ottla.lag import lag, lag_metrics
+from pyspark_ottla.source import OttlaDataSource as DefaultSource
+from pyspark_ottla.worker_python import worker_python
+
+if TYPE_CHECKING:
+    from pyspark_ottla.progress_listener import commit_progress
+
+__all__ = ["DefaultSource", "commit_progress", "lag", "lag_metrics", "worker_python"]
+
+
+def __getattr__(name: str) -> Any:
+    # Spark imports this package in each of its processes, and only the driver has a use for a listener.
+    if name == "commit_progress":
+        from pyspark_ottla.progress_listener import commit_progress
+
+        return commit_progress
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

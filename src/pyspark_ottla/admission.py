@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.offset_json import Offsets
 from pyspark_ottla.offset_range import OffsetRange, ranges_between
 
@@ -13,7 +14,6 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
     that has something gets nothing while there is at least one row for each, so that a small partition beside a large
     one is not starved.
 
-    >>> from ottla.model.topic_partition import TopicPartition
     >>> big, small = TopicPartition("events", 0), TopicPartition("events", 1)
     >>> sorted(limit_rows({big: 0, small: 0}, {big: 1_000_000, small: 3}, 1000).values())
     [1, 999]
@@ -25,6 +25,25 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
     rest = _in_proportion({each: each.count - first[each] for each in waiting}, rows_max - sum(first.values()))
     limited = {each.topic_partition: each.start + first[each] + rest[each] for each in waiting}
     return end | limited
+
+
+def limit_bytes(start: Offsets, end: Offsets, bytes_max: int, offset_bytes: Mapping[TopicPartition, float]) -> Offsets:
+    """An end that is about `bytes_max` after `start`, all partitions together, and at least one offset.
+
+    `offset_bytes` says how many bytes an offset takes; a partition that is not among them takes the others' average.
+
+    >>> big, small = TopicPartition("events", 0), TopicPartition("events", 1)
+    >>> limit_bytes({big: 0, small: 0}, {big: 900, small: 100}, 50_000, {big: 100.0, small: 100.0})[big]
+    450
+    """
+    waiting = ranges_between(start, end)
+    if not waiting or not offset_bytes:
+        return end
+    average = sum(offset_bytes.values()) / len(offset_bytes)
+    size = sum(each.count * offset_bytes.get(each.topic_partition, average) for each in waiting)
+    if size <= bytes_max:
+        return end
+    return limit_rows(start, end, max(int(sum(each.count for each in waiting) * bytes_max / size), 1))
 
 
 def _in_proportion(weights: Mapping[OffsetRange, int], total: int) -> dict[OffsetRange, int]:

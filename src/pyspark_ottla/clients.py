@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from ottla.client.blocking import BlockingClient
 from ottla.client.cluster_metadata import TopicMetadata
 from ottla.client.fetch import FetchedBatches
+from ottla.client.group_offsets import CommittedOffset
 from ottla.client.offsets import IsolationLevel, ListedOffset
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.connection import Connection
@@ -46,6 +47,16 @@ class Reader:
         """The offsets at timestamps; the latest is the end of what this isolation level shows."""
         return self._client.list_offsets(at, isolation=self._isolation)
 
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a consumer group has committed."""
+        return self._client.committed_offsets(group_id, partitions)
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a consumer group without members."""
+        self._client.commit_offsets(group_id, offsets)
+
     def fetch_raw(self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchedBatches:
         """Record batches from an offset on, and which of them belong to aborted transactions."""
         return self._client.fetch_raw(
@@ -67,3 +78,20 @@ def client_for(connection: Connection) -> BlockingClient:
     if client is None:
         client = _cache.clients[connection] = BlockingClient(connection.bootstrap, **dict(connection.settings))
     return client
+
+
+class ThreadClient:
+    """The offsets of groups by whichever thread asks, each with a client of its own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed."""
+        return client_for(self._connection).committed_offsets(group_id, partitions)
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a group without members."""
+        client_for(self._connection).commit_offsets(group_id, offsets)

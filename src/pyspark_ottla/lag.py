@@ -18,6 +18,25 @@ def lag(source_progress: Mapping[str, Any]) -> Offsets:
     return {each: max(offset - end.get(each, 0), 0) for each, offset in latest.items()}
 
 
+def lag_metrics(source_progress: Mapping[str, Any]) -> dict[str, str]:
+    """`minOffsetsBehindLatest`, `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest`, as Spark's Kafka source has them.
+
+    That source shows them in the progress itself, as `metrics`; the interface for Python sources has no place for them.
+
+    >>> end, latest = {"t": {"0": 5, "1": 9}}, {"t": {"0": 8, "1": 9}}
+    >>> lag_metrics({"endOffset": end, "latestOffset": latest})["avgOffsetsBehindLatest"]
+    '1.5'
+    """
+    behind = list(lag(source_progress).values())
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
+
+
 def _offsets(stored: Any) -> Offsets:
     if isinstance(stored, str):
         stored = json.loads(stored)

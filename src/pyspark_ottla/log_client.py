@@ -5,12 +5,27 @@ from typing import Protocol
 
 from ottla.client.cluster_metadata import TopicMetadata
 from ottla.client.fetch import FetchedBatches
+from ottla.client.group_offsets import CommittedOffset
 from ottla.client.offsets import ListedOffset
 from ottla.client.produce import ProducedBatch
 from ottla.model.topic_partition import TopicPartition
 
 
-class LogReader(Protocol):
+class GroupOffsets(Protocol):
+    """The offsets that consumer groups have committed. Every call blocks until it is answered."""
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed, for these partitions or for all."""
+        ...
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a group without members. Raises BrokerError."""
+        ...
+
+
+class LogReader(GroupOffsets, Protocol):
     """What a read asks: `pyspark_ottla.clients.Reader` is one. Every call blocks until it is answered."""
 
     def topics(self) -> dict[str, TopicMetadata]:

@@ -84,8 +84,32 @@ class AtTime:
         return found | look_up(client, dict.fromkeys(without, int(OffsetAt.LATEST)))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """What a consumer group has committed; where it has not, what `kafka.auto.offset.reset` says."""
+
+    group_id: str
+    otherwise: OffsetAt | None
+    """None: a partition without a committed offset is an error."""
+
+    def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
+        """The committed offsets."""
+        found = {each: at.offset for each, at in client.committed_offsets(self.group_id, partitions).items()}
+        without = [each for each in partitions if each not in found]
+        if without and self.otherwise is None:
+            raise OptionError(
+                f"option startingOffsets: group {self.group_id!r} has committed no offset for {joined(without)};"
+                " set kafka.auto.offset.reset to earliest or latest"
+            )
+        return found | look_up(client, dict.fromkeys(without, int(self.otherwise or OffsetAt.EARLIEST)))
+
+
 def starting_position(options: Options, *, default: OffsetAt, streaming: bool) -> Position:
     """Where to start. A batch cannot start at the end of the log: it would always be empty."""
+    if (options.text("startingOffsets") or "").lower() == "group" and not any(
+        options.text(name) for name in ("startingTimestamp", "startingOffsetsByTimestamp")
+    ):
+        return _group_position(options)
     or_latest = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
     position = _position(options, "starting", default, or_latest=or_latest)
     if not streaming and _mentions(position, OffsetAt.LATEST):
@@ -93,11 +117,19 @@ def starting_position(options: Options, *, default: OffsetAt, streaming: bool) -
     return position
 
 
+def _group_position(options: Options) -> GroupPosition:
+    group_id = options.text("groupId")
+    if group_id is None:
+        raise OptionError("option startingOffsets: group needs option groupId, the group to begin from")
+    reset = options.choice("kafka.auto.offset.reset", ("earliest", "latest", "none"), "earliest")
+    return GroupPosition(group_id, _EDGES.get(reset))
+
+
 def ending_position(options: Options) -> Position:
-    """Where a batch ends, by default at the end of the log as it is now."""
+    """Where a batch or a stream ends, by default at the end of the log as it is now."""
     position = _position(options, "ending", OffsetAt.LATEST, or_latest=True)
     if _mentions(position, OffsetAt.EARLIEST):
-        raise OptionError("option endingOffsets: a batch cannot end at earliest; give latest, offsets or a time")
+        raise OptionError("option endingOffsets: a read cannot end at earliest; give latest, offsets or a time")
     return position
 
 
@@ -119,7 +151,10 @@ def _position(options: Options, side: str, default: OffsetAt, *, or_latest: bool
     if text in _EDGES:
         return Edge(_EDGES[text])
     if not text.startswith("{"):
-        raise OptionError(f'option {name} must be earliest, latest or as in {{"events": {{"0": 23}}}}, not {text!r}')
+        group = "group, " if side == "starting" else ""
+        raise OptionError(
+            f'option {name} must be {group}earliest, latest or as in {{"events": {{"0": 23}}}}, not {text!r}'
+        )
     given = options.json_object(name) or {}
     return GivenOffsets(offsets_from_json(given, option=name, minimum=int(OffsetAt.EARLIEST)), name)
 

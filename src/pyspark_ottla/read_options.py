@@ -30,7 +30,9 @@ READ_OPTIONS = (
     "minPartitions",
     "maxRecordsPerPartition",
     "tasks",
+    "groupId",
     "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "maxBatchRows",
@@ -39,8 +41,9 @@ READ_OPTIONS = (
     "kafka.max.partition.fetch.bytes",
     "kafka.fetch.max.wait.ms",
     "kafka.isolation.level",
+    "kafka.auto.offset.reset",
 )
-_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
@@ -62,6 +65,7 @@ class Admission:
     """What one micro-batch takes at most, and what it waits for."""
 
     rows_max: int | None = None
+    bytes_max: int | None = None
     rows_min: int | None = None
     delay_max_ms: int = 15 * 60_000
     """After this long a micro-batch takes what there is, even if it is less than `rows_min`."""
@@ -76,7 +80,9 @@ class ReadOptions:
     subscription: Subscription
     starting: Position
     ending: Position | None
-    """None for a stream."""
+    """None for a stream without an end."""
+    group_id: str | None
+    """The consumer group that shows the progress of a stream."""
     tasks_max: int
     tasks_min: int
     task_offsets_max: int | None
@@ -88,10 +94,9 @@ class ReadOptions:
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":
         """Read from what the user gave. Raises OptionError."""
         options = Options(given, READ_OPTIONS)
-        if streaming:
-            _refuse(options, ENDING_OPTIONS, "a batch")
-        else:
+        if not streaming:
             _ignore(options, _STREAM_ONLY, "it is for a stream")
+        has_end = not streaming or any(name in options for name in ENDING_OPTIONS)
         tasks_min = options.integer("minPartitions", 1)
         default = OffsetAt.LATEST if streaming else OffsetAt.EARLIEST
         return cls(
@@ -99,7 +104,8 @@ class ReadOptions:
             isolation=_isolation(options),
             subscription=subscription_of(options),
             starting=starting_position(options, default=default, streaming=streaming),
-            ending=None if streaming else ending_position(options),
+            ending=ending_position(options) if has_end else None,
+            group_id=options.text("groupId"),
             tasks_max=options.integer("tasks", max(available_cores(), tasks_min)),
             tasks_min=tasks_min,
             task_offsets_max=options.integer("maxRecordsPerPartition", 0) or None,
@@ -148,7 +154,8 @@ def _admission(options: Options) -> Admission:
     rows_min = options.integer("minOffsetsPerTrigger", 0) or None
     if rows_max is not None and rows_min is not None and rows_min > rows_max:
         raise OptionError(f"option minOffsetsPerTrigger ({rows_min}) must not exceed maxOffsetsPerTrigger ({rows_max})")
-    return Admission(rows_max, rows_min, _duration_ms(options, "maxTriggerDelay", Admission().delay_max_ms))
+    bytes_max = options.integer("maxBytesPerTrigger", 0) or None
+    return Admission(rows_max, bytes_max, rows_min, _duration_ms(options, "maxTriggerDelay", Admission().delay_max_ms))
 
 
 def _duration_ms(options: Options, name: str, default: int) -> int:
@@ -167,9 +174,3 @@ def _ignore(options: Options, names: tuple[str, ...], reason: str) -> None:
     for name in names:
         if name in options:
             warn_once(name, reason)
-
-
-def _refuse(options: Options, names: tuple[str, ...], belongs_to: str) -> None:
-    for name in names:
-        if name in options:
-            raise OptionError(f"option {name} is for {belongs_to}")

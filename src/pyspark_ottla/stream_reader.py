@@ -7,20 +7,24 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
 from ottla.runtime.clock import Clock, SystemClock
-from pyspark_ottla.admission import limit_rows
+from pyspark_ottla.admission import limit_bytes, limit_rows
 from pyspark_ottla.batch_reader import read_task
-from pyspark_ottla.clients import reader_for
+from pyspark_ottla.clients import Reader, reader_for
 from pyspark_ottla.data_loss import LogState, report, resume
+from pyspark_ottla.group_progress import GroupProgress
 from pyspark_ottla.offset_json import Offsets, joined
 from pyspark_ottla.offset_range import ranges_between
 from pyspark_ottla.plain_errors import plain_errors
 from pyspark_ottla.read_options import ReadOptions
+from pyspark_ottla.record_sizes import offset_bytes
+from pyspark_ottla.stream_end import StreamEnd
 from pyspark_ottla.stream_offset import StreamOffset
 
 
@@ -36,11 +40,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or SystemClock()
         self._target: Offsets | None = None
         self._last_trigger_ms: int | None = None
+        self._end = None if options.ending is None else StreamEnd(options.ending)
+        self._group: GroupProgress | None = None
 
     @plain_errors()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a query without a checkpoint starts. Raises OptionError when a topic does not exist."""
-        client = reader_for(self._options.connection, self._options.isolation)
+        client = self._client()
         subscribed = self._options.subscription.resolve(client).require_all()
         starting = self._options.starting.resolve(client, subscribed.partitions)
         return StreamOffset(starting, subscribed.topic_ids).to_json()
@@ -50,12 +56,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         admission = self._options.admission
         if admission.rows_max is not None:
             return ReadMaxRows(admission.rows_max)
+        if admission.bytes_max is not None:
+            return ReadMaxBytes(admission.bytes_max)
         return ReadMinRows(admission.rows_min) if admission.rows_min is not None else ReadAllAvailable()
 
     @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on what comes later is not there."""
-        self._target = self._state().latest
+        self._target = self._latest(self._state())
 
     @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -64,20 +72,30 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises DataLossError when what comes after `start` is not there any more.
         """
         read, state = StreamOffset.from_json(start), self._state()
+        # Spark asks for more when the micro-batch before has ended, so all up to here has been processed.
+        self._show(read.offsets)
         starts, losses = resume(read, state)
         if self._options.fetch.fail_on_data_loss:
             report(losses, fail=True)
-        end = state.latest if self._target is None else self._up_to_target(state.latest)
+        end = self._latest(state)
+        if self._target is not None:
+            end = {each: min(offset, self._target[each]) for each, offset in end.items() if each in self._target}
+        # A stream never goes back, not even where it was told to end before it began.
+        end = {each: max(offset, starts[each]) for each, offset in end.items()}
         if self._waits_for_more(limit, starts, end):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limit_rows(starts, end, limit.max_rows)
+        bytes_max = self._bytes_max(limit)
+        if bytes_max is not None:
+            waiting = ranges_between(starts, end)
+            end = limit_bytes(starts, end, bytes_max, offset_bytes(self._client(), waiting))
         return StreamOffset(end, {each.topic: state.subscribed.topic_ids[each.topic] for each in end}).to_json()
 
     @plain_errors()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The ends of the logs, for the progress: what lies between them and the end of the batch is the lag."""
-        return StreamOffset(self._state().latest).to_json()
+        return StreamOffset(self._latest(self._state())).to_json()
 
     @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -99,13 +117,27 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A copy for a task knows the options and nothing of how far the query is."""
         return OttlaStreamReader, (self._options,)
 
+    def _client(self) -> Reader:
+        return reader_for(self._options.connection, self._options.isolation)
+
     def _state(self) -> LogState:
-        client = reader_for(self._options.connection, self._options.isolation)
+        client = self._client()
         return LogState.now(client, self._options.subscription.resolve(client))
 
-    def _up_to_target(self, latest: Offsets) -> Offsets:
-        assert self._target is not None
-        return {each: min(offset, self._target[each]) for each, offset in latest.items() if each in self._target}
+    def _latest(self, state: LogState) -> Offsets:
+        """The ends of the logs, or of the stream where it has an end before."""
+        return state.latest if self._end is None else self._end.cut(self._client(), state.latest)
+
+    def _show(self, offsets: Offsets) -> None:
+        if self._options.group_id is not None:
+            if self._group is None:
+                self._group = GroupProgress(self._client(), self._options.group_id)
+            self._group.done(offsets)
+
+    def _bytes_max(self, limit: ReadLimit) -> int | None:
+        if isinstance(limit, ReadMaxBytes):
+            return limit.max_bytes
+        return None if isinstance(limit, ReadAllAvailable) else self._options.admission.bytes_max
 
     def _waits_for_more(self, limit: ReadLimit, starts: Offsets, end: Offsets) -> bool:
         """Whether there is less than `minOffsetsPerTrigger`, and it has not been so for too long."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
 from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
-from ottla.client.errors import OffsetOutOfRangeError, TopicNotFoundError
+from ottla.client.errors import BrokerError, OffsetOutOfRangeError, TopicNotFoundError
 from ottla.client.fetch import AbortedTransaction, FetchedBatches
+from ottla.client.group_offsets import CommittedOffset
 from ottla.client.offsets import ListedOffset, OffsetAt
 from ottla.client.produce import ProducedBatch
 from ottla.model.error_code import ErrorCode
@@ -42,6 +43,8 @@ class ModelLog:
     aborted: tuple[AbortedTransaction, ...] = ()
     fetches: list[tuple[str, int, int, int]] = field(default_factory=list)
     produced: list[tuple[str, int, bytes]] = field(default_factory=list)
+    committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    refuses_commits: ErrorCode | None = None
 
     def create(self, topic: str, count: int = 1, records: int = 0, *, in_one_batch: int = 10) -> list[ModelPartition]:
         self.generation[topic] = self.generation.get(topic, 0) + 1
@@ -56,6 +59,16 @@ class ModelLog:
 
     def topic_id(self, topic: str) -> UUID:
         return uuid5(NAMESPACE, f"{topic} {self.generation[topic]}")
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        return {each: CommittedOffset(offset) for each, offset in self.committed.get(group_id, {}).items()}
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.refuses_commits is not None:
+            raise BrokerError(self.refuses_commits, "refused")
+        self.committed.setdefault(group_id, {}).update(offsets)
 
     def topics(self) -> dict[str, TopicMetadata]:
         return self.metadata(self.partitions)

@@ -82,7 +82,7 @@ def test_a_batch_cannot_start_at_the_end(parts, text):
 
 @pytest.mark.parametrize("text", ["earliest", '{"t": {"0": -2, "1": 5}}'])
 def test_a_batch_cannot_end_at_the_beginning(parts, text):
-    with pytest.raises(OptionError, match="a batch cannot end at earliest"):
+    with pytest.raises(OptionError, match="a read cannot end at earliest"):
         end(parts, endingOffsets=text)
 
 

@@ -5,8 +5,10 @@ import pickle
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.clock import ManualClock
 from pyspark_ottla import DefaultSource, lag
 from pyspark_ottla.data_loss import DataLossError
@@ -16,6 +18,7 @@ from pyspark_ottla.stream_reader import OttlaStreamReader
 from tests.unit.pyspark_ottla.model_log import record
 
 BASE = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t", "startingOffsets": "earliest"}
+T0 = TopicPartition("t", 0)
 EVERYTHING = ReadAllAvailable()
 
 
@@ -228,10 +231,104 @@ def test_a_missing_topic_is_named_before_anything_is_read(log):
         reader().initialOffset()
 
 
-@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_a_stream_has_no_end(name):
-    with pytest.raises(OptionError, match=f"option {name} is for a batch"):
-        reader(clock=None, **{name: "latest"})
+class TestGroup:
+    """The progress as a consumer group's: of what has been processed, the last micro-batch too."""
+
+    def test_what_a_micro_batch_has_read_is_committed_when_spark_asks_for_the_next(self, log):
+        log.create("t", records=50)
+        query = Query(reader(groupId="g", maxOffsetsPerTrigger="30"))
+        seen = []
+        while query.batch() is not None:
+            seen.append(log.committed["g"][T0])
+        assert seen == [0, 30]
+        assert log.committed["g"] == {T0: 50}
+
+    def test_a_query_begins_where_the_group_was_and_elsewhere_at_the_first_record(self, log):
+        log.create("t", 2, records=50)
+        log.commit_offsets("g", {T0: 40})
+        query = Query(reader(groupId="g", startingOffsets="group"))
+        assert query.batch() == places("t", 0, 40, 50) + places("t", 1, 0, 50)
+
+    def test_or_at_the_end_or_not_at_all(self, log):
+        log.create("t", 2, records=50)
+        log.commit_offsets("g", {T0: 40})
+        given = {**BASE, "groupId": "g", "startingOffsets": "group"}
+
+        def starting(reset: str) -> OttlaStreamReader:
+            return OttlaStreamReader(ReadOptions.of({**given, "kafka.auto.offset.reset": reset}, streaming=True))
+
+        with pytest.raises(OptionError, match="group 'g' has committed no offset for t-1; set kafka"):
+            starting("none").initialOffset()
+        assert Query(starting("latest")).batch() == places("t", 0, 40, 50)
+
+    def test_a_group_that_has_members_is_refused_before_anything_is_read(self, log):
+        log.create("t", records=50)
+        log.refuses_commits = ErrorCode.UNKNOWN_MEMBER_ID
+        with pytest.raises(OptionError, match="group 'g' has members that consume with it"):
+            Query(reader(groupId="g")).batch()
+
+    def test_a_commit_that_fails_later_stops_nothing_and_is_told(self, log, caplog):
+        log.create("t", records=50)
+        query = Query(reader(groupId="g", maxOffsetsPerTrigger="30"))
+        query.batch()
+        log.refuses_commits = ErrorCode.UNKNOWN_MEMBER_ID
+        assert query.batch() == places("t", 0, 30, 50)
+        assert "the progress of group 'g' was not committed" in caplog.text
+
+    def test_beginning_from_a_group_needs_its_name(self):
+        with pytest.raises(OptionError, match="startingOffsets: group needs option groupId"):
+            reader(startingOffsets="group")
+
+
+class TestEnd:
+    """A stream with an end reads up to it and then nothing, however the log grows."""
+
+    def test_it_ends_before_the_first_record_of_that_time_or_later_also_when_that_comes_later(self, log):
+        [partition] = log.create("t", records=5)
+        query = Query(reader(endingTimestamp="7000"))
+        assert query.batch() == places("t", 0, 0, 5)
+        partition.append(*(record(number) for number in range(5, 9)))
+        assert query.batch() == places("t", 0, 5, 7)
+        partition.append(record(1))
+        assert query.batch() is None
+        assert list(lag({"endOffset": query.position, "latestOffset": query.reader.reportLatestOffset()}).values()) == [
+            0
+        ]
+
+    def test_the_latest_is_that_of_the_moment_when_it_started(self, log):
+        [partition] = log.create("t", records=5)
+        query = Query(reader(endingOffsets="latest", maxOffsetsPerTrigger="3"))
+        query.batch()
+        partition.append(record(5))
+        assert query.batch() == places("t", 0, 3, 5)
+        assert query.batch() is None
+
+    def test_given_offsets_end_each_partition_and_an_end_before_the_beginning_is_nothing_to_read(self, log):
+        log.create("t", 2, records=10)
+        query = Query(
+            reader(endingOffsets='{"t": {"0": 4, "1": 9}}', startingOffsets='{"t": {"0": 6, "1": 6}}'),
+        )
+        assert query.batch() == places("t", 1, 6, 9)
+        assert query.batch() is None
+
+    def test_times_for_some_partitions_end_those_and_the_others_are_not_read(self, log):
+        log.create("t", 2, records=10)
+        query = Query(reader(endingOffsetsByTimestamp='{"t": {"1": 3000}}'))
+        assert query.batch() == places("t", 1, 0, 3)
+
+
+def test_a_limit_in_bytes_takes_about_so_many_bytes_of_the_log(log):
+    [partition] = log.create("t")
+    for first in range(0, 1000, 10):
+        partition.append(*((0, None, bytes(1000), ()) for _ in range(first, first + 10)))
+    query = Query(reader(maxBytesPerTrigger="200000"))
+    assert query.reader.getDefaultReadLimit() == ReadMaxBytes(200_000)
+    batches = [len(query.batch() or ()) for _ in range(6)]
+    assert batches[:5] == pytest.approx([200] * 5, abs=10)
+    assert sum(batches) == 1000
+    assert len(Query(reader(maxBytesPerTrigger="200000", maxOffsetsPerTrigger="50")).batch() or ()) == 50
+    assert len(Query(reader(maxBytesPerTrigger="20000", maxOffsetsPerTrigger="50")).batch() or ()) < 25
+    assert len(Query(reader(maxBytesPerTrigger="1")).batch() or ()) == 1
 
 
 def test_the_source_gives_a_stream_reader_for_its_own_columns_only():

@@ -1,0 +1,47 @@
+"""The progress of a query as a consumer group's, so that tools which show the lag of groups see it.
+
+Spark's checkpoint stays the truth: what is committed is a copy, made after a micro-batch has ended. The source commits
+when Spark asks it for the next micro-batch; Spark does so after each one, and after the last of `availableNow` too.
+Only where it does not ask again, after `trigger(once=True)` and when a query is stopped between two triggers, is a
+listener needed: `commit_progress`.
+"""
+
+import logging
+
+from ottla.client.errors import BrokerError, ClientError
+from ottla.model.error_code import ErrorCode
+from pyspark_ottla.log_client import GroupOffsets
+from pyspark_ottla.offset_json import Offsets
+from pyspark_ottla.options import OptionError
+
+logger = logging.getLogger("pyspark_ottla")
+
+
+class GroupProgress:
+    """Commits how far one query is, for a group that has no members: a group belongs to one query."""
+
+    def __init__(self, client: GroupOffsets, group_id: str) -> None:
+        self._client = client
+        self._group_id = group_id
+        self._committed: Offsets | None = None
+
+    def done(self, offsets: Offsets) -> None:
+        """All before these offsets has been processed.
+
+        The first commit of a query says whether the group can be used: raises OptionError when it has members, and
+        ClientError. One that fails later is a warning: the records are processed all the same.
+        """
+        if offsets == self._committed or not offsets:
+            return
+        try:
+            self._client.commit_offsets(self._group_id, offsets)
+        except ClientError as error:
+            if self._committed is None:
+                if isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    raise OptionError(
+                        f"option groupId: group {self._group_id!r} has members that consume with it; stop them, or"
+                        " give this query a group of its own"
+                    ) from None
+                raise
+            logger.warning("the progress of group %r was not committed: %s", self._group_id, error)
+        self._committed = dict(offsets)
