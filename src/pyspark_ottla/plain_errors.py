@@ -32,5 +32,6 @@ def _is_for_people(error: Exception) -> bool:
     # Only now, as most processes never fail and would import the client for nothing.
     from ottla.client.errors import ClientError
     from pyspark_ottla.data_loss import DataLossError
+    from pyspark_ottla.schema_registry import RegistryError
 
-    return isinstance(error, (ClientError, DataLossError))
+    return isinstance(error, (ClientError, DataLossError, RegistryError))

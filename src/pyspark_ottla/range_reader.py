@@ -17,7 +17,7 @@ from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_range import OffsetRange
 from pyspark_ottla.position import look_up
 from pyspark_ottla.read_options import FetchOptions
-from pyspark_ottla.record_columns import arrow_schema
+from pyspark_ottla.record_columns import arrow_schema, decoded_arrow_schema
 
 logger = logging.getLogger("pyspark_ottla")
 
@@ -34,7 +34,14 @@ class RangeReader:
     def __init__(self, client: LogReader, options: FetchOptions) -> None:
         self._client = client
         self._options = options
-        self._schema = arrow_schema(include_headers=options.include_headers)
+        self._values = None
+        if options.value_format is not None:
+            from pyspark_ottla.value_columns import ValueColumns
+
+            told = decoded_arrow_schema(options.value_format, include_headers=options.include_headers)
+            self._values = ValueColumns(options.value_format, told)
+        self._headers = options.include_headers or (self._values is not None and self._values.needs_headers)
+        self._schema = arrow_schema(include_headers=self._headers)
 
     def read(self, wanted: OffsetRange) -> Iterator[Any]:
         """The records of a range in their order, as `pyarrow.RecordBatch`es of the schema of `record_columns`.
@@ -81,7 +88,7 @@ class RangeReader:
                         end_offset=wanted.end,
                         topic=topic,
                         partition=partition,
-                        include_headers=self._options.include_headers,
+                        include_headers=self._headers,
                     )
                     break
                 except DecompressionLimitError as error:
@@ -100,7 +107,8 @@ class RangeReader:
             return
         rows = min(self._options.batch_rows, max(self._options.batch_bytes * batch.num_rows // batch.nbytes, 1))
         for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+            part = batch.slice(start, rows)
+            yield part if self._values is None else self._values.add(part)
 
     def _after_loss(self, wanted: OffsetRange, offset: int) -> int:
         """Where to go on when the broker does not have `offset` any more: at its first record, or nowhere."""

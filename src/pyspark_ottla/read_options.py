@@ -16,6 +16,7 @@ from pyspark_ottla.position import (
     starting_position,
 )
 from pyspark_ottla.subscription import SUBSCRIPTION_OPTIONS, Subscription, subscription_of
+from pyspark_ottla.value_format import VALUE_OPTIONS, ValueFormat, value_format_of
 
 BATCH_BYTES_LIMIT = 64 * 1024 * 1024
 """More than this in one Arrow batch makes the JVM's memory the bottleneck, and gains nothing."""
@@ -25,6 +26,7 @@ READ_OPTIONS = (
     *SUBSCRIPTION_OPTIONS,
     *STARTING_OPTIONS,
     *ENDING_OPTIONS,
+    *VALUE_OPTIONS,
     "includeHeaders",
     "failOnDataLoss",
     "minPartitions",
@@ -58,6 +60,7 @@ class FetchOptions:
     batch_bytes: int = 16 * 1024 * 1024
     include_headers: bool = False
     fail_on_data_loss: bool = True
+    value_format: ValueFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ def _fetch(options: Options) -> FetchOptions:
         batch_bytes=batch_bytes,
         include_headers=options.boolean("includeHeaders", default=False),
         fail_on_data_loss=options.boolean("failOnDataLoss", default=True),
+        value_format=value_format_of(options),
     )
 
 

@@ -14,6 +14,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyspark_ottla.value_format import ValueFormat
+
 _COLUMNS = StructType(
     [
         StructField("key", BinaryType()),
@@ -43,11 +45,20 @@ _ARROW_HEADERS = pa.field(
 )
 
 
-def spark_schema(*, include_headers: bool) -> StructType:
+def spark_schema(*, include_headers: bool, value_format: ValueFormat | None = None) -> StructType:
     """The columns as Spark's types; all may be null, as in Spark's Kafka source."""
-    return StructType([*_COLUMNS.fields, _HEADERS] if include_headers else _COLUMNS.fields)
+    decoded = [] if value_format is None else value_format.columns()
+    return StructType([*_COLUMNS.fields, *([_HEADERS] if include_headers else []), *decoded])
 
 
 def arrow_schema(*, include_headers: bool) -> Any:
-    """The same as Arrow's types. Spark takes record batches of exactly this schema and of no other."""
+    """The columns of records as Arrow's types. Spark takes record batches of exactly these types and of no others."""
     return pa.schema([*_ARROW_COLUMNS, _ARROW_HEADERS] if include_headers else _ARROW_COLUMNS)
+
+
+def decoded_arrow_schema(value_format: ValueFormat, *, include_headers: bool) -> Any:
+    """The same with the columns of decoded values, as Spark translates their types."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    added = to_arrow_schema(StructType(value_format.columns()), timezone="UTC")
+    return pa.schema([*arrow_schema(include_headers=include_headers), *added])

@@ -35,11 +35,14 @@ class OttlaDataSource(DataSource):
         """The columns of a read."""
         from pyspark_ottla.read_options import column_options
         from pyspark_ottla.record_columns import spark_schema
+        from pyspark_ottla.value_format import value_format_of
 
         options = column_options(self.options)
         # Here and not in the readers: Spark asks for the columns once, and for readers in several processes.
         options.warn_of_ignored()
-        return spark_schema(include_headers=options.boolean("includeHeaders", default=False))
+        return spark_schema(
+            include_headers=options.boolean("includeHeaders", default=False), value_format=value_format_of(options)
+        )
 
     @plain_errors()
     def reader(self, schema: StructType) -> OttlaReader:

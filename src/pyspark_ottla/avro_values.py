@@ -1,0 +1,206 @@
+"""Avro: a schema as Spark's types, and values read into it.
+
+Types are those of Spark's `from_avro`. A union of null and one type is that type; `time-millis` and other logical types
+that Spark has no type for are read as what they are stored as. Unions of several types, and records that contain
+themselves, are refused.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from pyspark_ottla.options import OptionError
+from pyspark_ottla.schema_registry import Registry, split_frame
+
+_PRIMITIVES: dict[str, type[DataType]] = {
+    "boolean": BooleanType,
+    "int": IntegerType,
+    "long": LongType,
+    "float": FloatType,
+    "double": DoubleType,
+    "string": StringType,
+    "bytes": BinaryType,
+    "fixed": BinaryType,
+    "enum": StringType,
+}
+_LOGICAL: dict[str, type[DataType]] = {
+    "date": DateType,
+    "timestamp-millis": TimestampType,
+    "timestamp-micros": TimestampType,
+    "local-timestamp-millis": TimestampNTZType,
+    "local-timestamp-micros": TimestampNTZType,
+}
+_MEMBERS = ("type", "items", "values")
+_Convert = Callable[[Any], Any]
+
+
+def avro_struct(schema: bytes) -> StructType:
+    """The record of a schema as Spark's type. Raises OptionError."""
+    _, expanded = _parse(schema)
+    found = _spark_type(expanded, "")
+    if not isinstance(found, StructType):
+        raise OptionError(f"option valueSchema: the schema of a value must be a record, not {found.simpleString()}")
+    return found
+
+
+class AvroDecoder:
+    """Reads values, each by the schema that it was written with, into one schema (Avro's schema resolution)."""
+
+    def __init__(self, schema: bytes, registry: Registry | None) -> None:
+        from fastavro import schemaless_reader
+
+        self._read: Callable[..., Any] = schemaless_reader
+        self._schema, expanded = _parse(schema)
+        self._convert = _converter(expanded)
+        self._registry = registry
+        self._writers: dict[bytes, Any] = {}
+
+    def decode(self, value: bytes, schema_id: bytes | None) -> object:
+        """See `ValueDecoder`."""
+        writer, resolve_into = self._schema, None
+        if self._registry is not None:
+            named, value = split_frame(value, schema_id)
+            writer, resolve_into = self._writer(named, self._registry), self._schema
+        stream = io.BytesIO(value)
+        try:
+            found = self._read(stream, writer, resolve_into)
+        except (EOFError, IndexError):
+            raise ValueError("the value ends before the record does") from None
+        except Exception as error:
+            # Strangers' bytes make the reader fail in many ways, all of which mean that they are not of this schema.
+            raise ValueError(f"not of this schema: {type(error).__name__}: {error}") from None
+        if stream.tell() != len(value):
+            raise ValueError(f"{len(value) - stream.tell()} bytes are left after the record")
+        return found if self._convert is None else self._convert(found)
+
+    def _writer(self, schema_id: bytes, registry: Registry) -> Any:
+        found = self._writers.get(schema_id)
+        if found is None:
+            try:
+                found = _parse(registry.by_id(schema_id).encode())[0]
+            except (ValueError, OptionError) as error:
+                # Once for all values of a task that name it.
+                found = ValueError(str(error))
+            self._writers[schema_id] = found
+        if isinstance(found, ValueError):
+            raise found
+        return found
+
+
+def _parse(schema: bytes) -> tuple[Any, Any]:
+    """A schema for reading, and the same with each name in it replaced by what it stands for."""
+    try:
+        from fastavro import parse_schema
+        from fastavro.schema import expand_schema
+    except ImportError:
+        raise OptionError(
+            "option valueFormat: avro needs the package fastavro: pip install 'ottla[pipelines]'"
+        ) from None
+
+    try:
+        plain = _without_unknown_logical_types(json.loads(schema))
+        return parse_schema(plain), expand_schema(plain)
+    except RecursionError:
+        raise OptionError("option valueSchema: a record that contains itself cannot be columns") from None
+    except Exception as error:
+        raise OptionError(f"option valueSchema: not an Avro schema: {type(error).__name__}: {error}") from None
+
+
+def _without_unknown_logical_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_unknown_logical_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    logical = schema.get("logicalType")
+    kept = {key: value for key, value in schema.items() if key != "logicalType" or _is_known(logical)}
+    for member in _MEMBERS:
+        if member in kept:
+            kept[member] = _without_unknown_logical_types(kept[member])
+    if "fields" in kept:
+        kept["fields"] = [_without_unknown_logical_types(each) for each in kept["fields"]]
+    return kept
+
+
+def _is_known(logical: Any) -> bool:
+    return logical in _LOGICAL or logical == "decimal"
+
+
+def _spark_type(schema: Any, where: str) -> DataType:
+    if isinstance(schema, list):
+        return _spark_type(_only_branch(schema, where), where)
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if not isinstance(schema, str):
+        logical = schema.get("logicalType")
+        if logical in _LOGICAL:
+            return _LOGICAL[logical]()
+        if logical == "decimal":
+            return DecimalType(schema["precision"], schema.get("scale", 0))
+        if isinstance(kind, (dict, list)):
+            return _spark_type(kind, where)
+        if kind in ("record", "error"):
+            fields = [(each["name"], each["type"]) for each in schema["fields"]]
+            return StructType([StructField(name, _spark_type(of, f"{where}{name}.")) for name, of in fields])
+        if kind == "array":
+            return ArrayType(_spark_type(schema["items"], where))
+        if kind == "map":
+            return MapType(StringType(), _spark_type(schema["values"], where))
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]()
+    raise OptionError(f"option valueSchema: {where[:-1] or 'the schema'} is {kind!r}, which cannot be a column")
+
+
+def _only_branch(union: list[Any], where: str) -> Any:
+    branches = [each for each in union if each != "null"]
+    if len(branches) != 1:
+        raise OptionError(
+            f"option valueSchema: {where[:-1] or 'the schema'} is a union of {len(branches)} types besides null, which"
+            " cannot be a column"
+        )
+    return branches[0]
+
+
+def _converter(schema: Any) -> _Convert | None:
+    """What makes of a value that was read one that Arrow takes, where that is another: maps become lists of pairs."""
+    if isinstance(schema, list):
+        inner = _converter(_only_branch(schema, ""))
+        return None if inner is None else lambda value: None if value is None else inner(value)
+    if isinstance(schema, str):
+        return None
+    kind = schema["type"]
+    if isinstance(kind, (dict, list)):
+        return _converter(kind)
+    if kind == "map":
+        of_value = _converter(schema["values"])
+        if of_value is None:
+            return lambda value: list(value.items())
+        return lambda value: [(key, of_value(each)) for key, each in value.items()]
+    if kind == "array":
+        of_item = _converter(schema["items"])
+        return None if of_item is None else lambda value: [of_item(each) for each in value]
+    if kind in ("record", "error"):
+        found = {each["name"]: _converter(each["type"]) for each in schema["fields"]}
+        fields = {name: convert for name, convert in found.items() if convert is not None}
+        if not fields:
+            return None
+        return lambda value: value | {name: convert(value[name]) for name, convert in fields.items()}
+    return None

@@ -1,0 +1,126 @@
+"""`valueFormat`: which form the values of records have, and from where their schema comes.
+
+Read on the driver: files are opened and a registry is asked there, and executors get what was found.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql.types import StringType, StructField, StructType
+
+from pyspark_ottla.options import OptionError, Options
+from pyspark_ottla.schema_registry import REGISTRY_OPTIONS, Registry, registry_of
+
+VALUE_OPTIONS = ("valueFormat", "valueSchema", "valueSubject", "valueMessage", *REGISTRY_OPTIONS)
+
+DATA, ERROR = "data", "error"
+
+_FROM_JSON = (
+    "option valueFormat: Spark decodes JSON itself, faster than a source in Python can:"
+    " select from_json(cast(value as string), 'id long, name string') as data;"
+    " with columnNameOfCorruptRecord it keeps what cannot be decoded"
+)
+
+
+class ValueDecoder(Protocol):
+    """Decodes the values of one read in one process; the id of a schema may stand in a header."""
+
+    def decode(self, value: bytes, schema_id: bytes | None) -> object:
+        """A value as Arrow takes it for the type of `data`. Raises ValueError with the reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
+    """A form of values that is decoded here. A value that can be pickled and hashed: it goes to the executors."""
+
+    kind: str
+    """`avro` or `protobuf`."""
+    schema: bytes
+    """The schema that is read into: Avro as JSON, Protocol Buffers as a FileDescriptorSet."""
+    message: str
+    """The full name of the message, with Protocol Buffers."""
+    registry: Registry | None
+
+    def columns(self) -> list[StructField]:
+        """The columns that are added: what was decoded, or why it was not."""
+        return [StructField(DATA, self.data_type()), StructField(ERROR, StringType())]
+
+    def data_type(self) -> StructType:
+        """The type of `data`. Raises OptionError for a schema that cannot be read into columns."""
+        if self.kind == "avro":
+            from pyspark_ottla.avro_values import avro_struct
+
+            return avro_struct(self.schema)
+        from pyspark_ottla.protobuf_values import protobuf_struct
+
+        return protobuf_struct(self.schema, self.message)
+
+    def decoder(self) -> ValueDecoder:
+        """A decoder for this process."""
+        if self.kind == "avro":
+            from pyspark_ottla.avro_values import AvroDecoder
+
+            return AvroDecoder(self.schema, self.registry)
+        from pyspark_ottla.protobuf_values import ProtobufDecoder
+
+        return ProtobufDecoder(self.schema, self.message, framed=self.registry is not None)
+
+
+def value_format_of(options: Options) -> ValueFormat | None:
+    """What the options say; None when values stay bytes. Raises OptionError and RegistryError."""
+    kind = options.choice("valueFormat", ("raw", "json", "avro", "protobuf"), "raw")
+    if kind == "json":
+        raise OptionError(_FROM_JSON)
+    if kind == "raw":
+        given = [name for name in VALUE_OPTIONS if name != "valueFormat" and name in options]
+        if given:
+            raise OptionError(f"option {given[0]} needs option valueFormat: avro or protobuf")
+        return None
+    registry = registry_of(options)
+    if kind == "protobuf":
+        return _protobuf(options, registry)
+    schema = options.text("valueSchema")
+    if schema is not None:
+        return ValueFormat("avro", _avro_text(schema), "", registry)
+    if registry is None:
+        raise OptionError("option valueFormat: avro needs option valueSchema, or schemaRegistry to ask for it")
+    subject = options.text("valueSubject") or _subject(options)
+    return ValueFormat("avro", registry.latest(subject).encode(), "", registry)
+
+
+def _avro_text(schema: str) -> bytes:
+    text = schema if schema.lstrip().startswith(("{", "[", '"')) else _read(schema).decode("utf-8", "replace")
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"option valueSchema: not an Avro schema in JSON, nor a file of one: {error}") from None
+    return text.encode()
+
+
+def _protobuf(options: Options, registry: Registry | None) -> ValueFormat:
+    path, message = options.text("valueSchema"), options.text("valueMessage")
+    if path is None or message is None:
+        raise OptionError(
+            "option valueFormat: protobuf needs option valueSchema, a file that protoc --include_imports"
+            " --descriptor_set_out=FILE made, and valueMessage, the message's full name (a registry has sources, which"
+            " only protoc compiles)"
+        )
+    return ValueFormat("protobuf", _read(path), message, registry)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OptionError(f"option valueSchema: {path!r} cannot be read: {error.strerror}") from None
+
+
+def _subject(options: Options) -> str:
+    """The subject of the topic's values, by the registry's usual naming."""
+    topics = [topic.strip() for topic in (options.text("subscribe") or "").split(",") if topic.strip()]
+    if len(topics) != 1:
+        raise OptionError("option valueSubject: name the subject of the schema that all topics are read into")
+    return f"{topics[0]}-value"
