@@ -1,0 +1,246 @@
+"""`ottla dlq`: what lies in topics of dead letters, and why; `redrive` and `purge` beside it."""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.connection import bootstrap_option, client_options, with_cluster
+from ottla.cli.dlq_filter import filter_of, filter_options
+from ottla.cli.dlq_purge import purge
+from ottla.cli.dlq_redrive import redrive
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.client.cluster import Cluster
+    from ottla.client.consumer_record import ConsumerRecord
+    from ottla.pipelines.dead_letters.filters import Filter
+    from ottla.pipelines.dead_letters.headers import Letter
+    from ottla.pipelines.dead_letters.summary import Summary
+
+_NAMES = ("dead-letter", "dead_letter", "deadletter", "dlq")
+_HEX_BYTES = 16
+
+
+@click.group()
+def dlq() -> None:
+    """Show dead letters, why they are there, send them back, delete them.
+
+    A dead letter is a record that a pipeline refused, as it was, with headers that say where it came from and why.
+    Those of Kafka Connect and Kafka Streams are understood as well.
+    """
+
+
+dlq.add_command(redrive)
+dlq.add_command(purge)
+
+
+@dlq.command("list")
+@bootstrap_option
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of steps and reasons.")
+def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None:
+    """Count dead letters by step and reason, with when the first and the last was refused.
+
+    Without TOPIC it looks at those with `dead-letter` or `dlq` in their names. LEFT are those that were not sent back.
+
+    \b
+    Example:
+      ottla dlq list flights.dead-letters
+    """
+
+    async def action(cluster: "Cluster") -> "Summary":
+        from ottla.client.admin import Admin
+        from ottla.pipelines.dead_letters.headers import is_letter, letter_of
+        from ottla.pipelines.dead_letters.redriving import Letters
+        from ottla.pipelines.dead_letters.summary import Summary
+
+        names = list(topics)
+        if not names:
+            there = await Admin(cluster).list_topics()
+            names = [each.name for each in there if _is_named_so(each.name)]
+            if not names:
+                raise CommandError(
+                    "no topic has dead-letter or dlq in its name: say which one has letters", ExitCode.NOT_FOUND
+                )
+        summary = Summary()
+        async with reader(bootstrap) as consumer:
+            for name in dict.fromkeys(names):
+                letters = Letters(cluster, consumer, name)
+                await letters.open()
+                async for records in letters.all():
+                    for record in records:
+                        letter = letter_of(record.headers)
+                        if is_letter(letter):
+                            is_done = record.offset in letters.done[record.topic_partition]
+                            summary.add(record, letter, is_done=is_done)
+                        else:
+                            summary.skip(record)
+        return summary
+
+    summary = with_cluster(bootstrap, action)
+    reasons = summary.reasons()
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins(reasons))
+    else:
+        rows = [
+            (
+                each.topic,
+                each.pipeline,
+                each.step,
+                each.error_class,
+                each.letters,
+                each.left,
+                _time(each.first_ms),
+                _time(each.last_ms),
+                _shown(each.reason),
+            )
+            for each in reasons
+        ]
+        columns = ["TOPIC", "PIPELINE", "STEP", "ERROR", "LETTERS", "LEFT", "FIRST", "LAST", "REASON"]
+        print_table(columns, rows, right=["LETTERS", "LEFT"])
+    for name, count in summary.no_letters.items():
+        click.echo(f"warning: {count} records of {name} are no dead letters: nothing says who refused them", err=True)
+
+
+@dlq.command("show")
+@bootstrap_option
+@click.argument("topic")
+@filter_options
+@click.option("-n", "--count", type=click.IntRange(1), default=10, show_default=True, help="At most so many.")
+@click.option(
+    "--as", "how", type=click.Choice(["auto", "text", "json", "hex"]), default="auto", help="How values are shown."
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of letters, with all their headers.")
+def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chosen: Any) -> None:
+    """Show dead letters: who refused them, why, where they came from, their headers, key and value.
+
+    \b
+    Examples:
+      ottla dlq show flights.dead-letters --step sane --reason 'delay.*between'
+      ottla dlq show flights.dead-letters --offsets 0:17 --as hex
+    """
+    wanted = filter_of(**chosen)
+
+    async def action(cluster: "Cluster") -> "list[tuple[ConsumerRecord, Letter, bool]]":
+        from ottla.pipelines.dead_letters.redriving import Letters
+
+        async with reader(bootstrap) as consumer:
+            letters = Letters(cluster, consumer, topic)
+            await letters.open()
+            return await _found(letters, wanted, count)
+
+    found = with_cluster(bootstrap, action)
+    if as_json:
+        print_json([_document(*each) for each in found])
+        return
+    for record, letter, is_done in found:
+        for line in _lines(record, letter, is_done=is_done, how=how):
+            click.echo(line)
+    if not found:
+        click.echo("no dead letters" + (" that these options choose" if any(chosen.values()) else ""), err=True)
+
+
+async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[ConsumerRecord, Letter, bool]]":
+    from ottla.pipelines.dead_letters.headers import letter_of
+
+    found: list[tuple[ConsumerRecord, Letter, bool]] = []
+    async for records in letters.all():
+        for record in records:
+            letter = letter_of(record.headers)
+            if wanted.takes(record, letter):
+                found.append((record, letter, record.offset in letters.done[record.topic_partition]))
+                if len(found) == count:
+                    return found
+    return found
+
+
+def reader(bootstrap: str) -> Any:
+    """A consumer of committed records, of no group."""
+    from ottla.client.consumer import Consumer
+    from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+    from ottla.client.offsets import IsolationLevel
+
+    options = ConsumerOptions(isolation=IsolationLevel.READ_COMMITTED, auto_offset_reset=OffsetReset.EARLIEST)
+    return Consumer(client_options(bootstrap), options)
+
+
+def _lines(record: "ConsumerRecord", letter: "Letter", *, is_done: bool, how: str) -> "Sequence[str]":
+    from ottla.pipelines.dead_letters.headers import own_headers
+
+    who = " / ".join(each for each in (letter.pipeline, letter.step) if each) or "somebody"
+    back = "" if letter.replays == 0 else f", sent back {letter.replays} times before"
+    attempt = "" if letter.attempt is None else f", attempt {letter.attempt}"
+    batch = "" if letter.batch is None else f", batch {letter.batch}"
+    origin = letter.origin or "not known"
+    origin_time = "" if letter.timestamp_ms is None else f", {_time(letter.timestamp_ms)}"
+    lines = [
+        f"{record.topic_partition}@{record.offset}  {_time(record.timestamp_ms)}  refused by {_shown(who)}"
+        + ("  (sent back)" if is_done else ""),
+        f"  reason   {_shown(letter.reason) or '-'}",
+        f"  error    {_shown(letter.error_class) or '-'}{attempt}{batch}{back}",
+        f"  origin   {_shown(origin)}{origin_time}",
+    ]
+    for name, value in own_headers(record.headers):
+        lines.append(f"  header   {_shown(name)}: {_text(value, 'auto')}")
+    return [*lines, f"  key      {_text(record.key, 'auto')}", f"  value    {_text(record.value, how)}", ""]
+
+
+def _text(content: bytes | None, how: str) -> str:
+    """Bytes for people: JSON laid out, text on one line, or hex where it is neither."""
+    if content is None:
+        return "null"
+    if how in {"auto", "json"}:
+        try:
+            parsed = json.loads(content)
+        except ValueError:
+            if how == "json":
+                return f"not JSON: {_text(content, 'auto')}"
+        else:
+            if how == "json":
+                return json.dumps(parsed, indent=2).replace("\n", "\n           ")
+    if how != "hex":
+        try:
+            return _shown(content.decode()) or '""'
+        except UnicodeDecodeError:
+            if how == "text":
+                return _shown(content.decode("utf-8", "replace")) or '""'
+    rows = [content[at : at + _HEX_BYTES] for at in range(0, len(content), _HEX_BYTES)]
+    return "\n           ".join(row.hex(" ") for row in rows) or '""'
+
+
+def _document(record: "ConsumerRecord", letter: "Letter", is_done: bool) -> dict[str, Any]:
+    from msgspec import structs
+
+    from ottla.cli.record_format import json_line
+
+    said: dict[str, Any] = json.loads(json_line(record))
+    return {**said, "letter": structs.asdict(letter), "sent_back": is_done}
+
+
+def _is_named_so(topic: str) -> bool:
+    return not topic.startswith("__") and any(part in topic.lower() for part in _NAMES)
+
+
+def _shown(text: str | None) -> str | None:
+    from ottla.model.printable import printable
+
+    return None if text is None else printable(text)
+
+
+def _time(timestamp_ms: int | None) -> str | None:
+    """In UTC; a number that is no time of a calendar stays a number."""
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

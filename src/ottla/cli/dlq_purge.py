@@ -1,0 +1,138 @@
+"""`ottla dlq purge`: delete dead letters from the beginning of their partitions on."""
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.model.topic_partition import TopicPartition
+    from ottla.pipelines.dead_letters.redriving import Letters
+
+_BEFORE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
+_INT64_MAX = (1 << 63) - 1
+
+
+@click.command("purge")
+@bootstrap_option
+@click.argument("topic")
+@click.option("--redriven", is_flag=True, help="Those that were sent back, up to the first that was not.")
+@click.option("--older-than", metavar="TIME", help="Those refused before then, such as -7d for seven days ago.")
+@click.option("--before", metavar="PARTITION:OFFSET", multiple=True, help="Those before an offset; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="All that are there now.")
+@click.option("--execute", is_flag=True, help="Do it; without, show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
+def purge(
+    bootstrap: str,
+    topic: str,
+    redriven: bool,
+    older_than: str | None,
+    before: tuple[str, ...],
+    everything: bool,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Delete dead letters. A log is cut at its beginning: what is to go is all that lies before an offset.
+
+    \b
+    Examples:
+      ottla dlq purge flights.dead-letters --redriven
+      ottla dlq purge flights.dead-letters --older-than -30d --execute
+    """
+    if sum((redriven, older_than is not None, bool(before), everything)) != 1:
+        raise click.UsageError("say what is to go: one of --redriven, --older-than, --before and --all")
+    older_ms = _time(older_than) if older_than is not None else None
+    cuts = dict(_before(text) for text in before)
+
+    async def action(cluster: "Cluster") -> "list[tuple[TopicPartition, int, int, int]]":
+        """Of each partition where it begins, where it would, and where its letters that were not sent back begin."""
+        from ottla.cli.dlq import reader
+        from ottla.client.admin import Admin
+        from ottla.pipelines.dead_letters.redriving import Letters
+
+        async with reader(bootstrap) as consumer:
+            letters = Letters(cluster, consumer, topic)
+            await letters.open()
+            if redriven:
+                to = {place: letters.position(place) for place in letters.starts}
+            elif older_ms is not None:
+                found = await consumer.list_offsets(dict.fromkeys(letters.starts, older_ms))
+                to = {place: at.offset if at.offset >= 0 else letters.ends[place] for place, at in found.items()}
+            elif everything:
+                to = dict(letters.ends)
+            else:
+                to = _given(cuts, letters)
+        rows = [
+            (place, start, min(max(to.get(place, start), start), letters.ends[place]), letters.position(place))
+            for place, start in letters.starts.items()
+        ]
+        if execute:
+            outcomes = await Admin(cluster).delete_records({place: end for place, start, end, _ in rows if end > start})
+            failed = next((each for each in outcomes.values() if not isinstance(each, int)), None)
+            if failed is not None:
+                raise failed
+        return rows
+
+    _report(with_cluster(bootstrap, action), execute=execute, as_json=as_json)
+
+
+def _given(cuts: dict[int, int], letters: "Letters") -> "dict[TopicPartition, int]":
+    there = {place.partition: place for place in letters.starts}
+    found = {}
+    for number, offset in cuts.items():
+        place = there.get(number)
+        if place is None:
+            raise CommandError(f"topic {letters.topic} has no partition {number}; nothing was deleted")
+        if offset > letters.ends[place]:
+            raise CommandError(f"{place} ends at {letters.ends[place]}, before {offset}; nothing was deleted")
+        found[place] = offset
+    return found
+
+
+def _report(rows: "list[tuple[TopicPartition, int, int, int]]", *, execute: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": place.topic,
+                    "partition": place.partition,
+                    "from": start,
+                    "before": end,
+                    "not_sent_back_before": max(end - max(position, start), 0),
+                    "deleted": execute and end > start,
+                }
+                for place, start, end, position in rows
+            ]
+        )
+        return
+    table = [(*place, start, end, end - start) for place, start, end, _ in rows]
+    print_table(
+        ["TOPIC", "PARTITION", "FROM", "BEFORE", "OFFSETS"], table, right=["PARTITION", "FROM", "BEFORE", "OFFSETS"]
+    )
+    total = sum(end - start for _, start, end, _ in rows)
+    unsent = sum(max(end - max(position, start), 0) for _, start, end, position in rows)
+    if unsent:
+        click.echo(f"warning: up to {unsent} of these offsets hold letters that were not sent back", err=True)
+    if execute:
+        click.echo(f"deleted {total} offsets")
+    else:
+        click.echo(f"would delete {total} offsets; nothing was deleted: add --execute to do it")
+
+
+def _time(text: str) -> int:
+    from ottla.cli.start_position import parse_timestamp
+    from ottla.runtime.clock import SystemClock
+
+    return parse_timestamp(text, SystemClock())
+
+
+def _before(text: str) -> tuple[int, int]:
+    match = _BEFORE.fullmatch(text)
+    if match is None or int(match[2]) > _INT64_MAX:
+        raise click.BadParameter(f"{text!r} is not PARTITION:OFFSET, such as 0:1000")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,154 @@
+"""`ottla dlq redrive`: send dead letters back to where they came from."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.connection import bootstrap_option, client_options, with_cluster
+from ottla.cli.dlq_filter import filter_of, filter_options
+from ottla.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.consumer import Consumer
+    from ottla.pipelines.dead_letters.filters import Filter
+    from ottla.pipelines.dead_letters.redrive import Rules
+    from ottla.pipelines.dead_letters.redriving import Letters, Pace, Tally
+
+
+@click.command("redrive")
+@bootstrap_option
+@click.argument("topic")
+@filter_options
+@click.option("--into", metavar="TOPIC", help="Send them there, not to where they came from.")
+@click.option("-n", "--count", type=click.IntRange(1), help="At most so many.")
+@click.option("--rate", metavar="N", type=click.IntRange(1), help="At most so many a second.")
+@click.option(
+    "--max-replays",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000),
+    default=3,
+    show_default=True,
+    help="Leave those that were sent back so often already and refused again.",
+)
+@click.option("--execute", is_flag=True, help="Do it; without, show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document of what was done, or would be.")
+def redrive(
+    bootstrap: str,
+    topic: str,
+    into: str | None,
+    count: int | None,
+    rate: int | None,
+    max_replays: int,
+    execute: bool,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Send dead letters back to the topics and partitions they came from, each once.
+
+    Key, value, headers and time are those of the record; one header counts how often it was sent back. It is done in
+    transactions that remember what was sent: interrupted at any point and run again, nothing is lost and nothing goes
+    twice, whatever filter it is run with. Letters stay in their topic until `ottla dlq purge --redriven`.
+
+    \b
+    Examples:
+      ottla dlq redrive flights.dead-letters --step sane
+      ottla dlq redrive flights.dead-letters --step sane --rate 500 --execute
+    """
+    from ottla.pipelines.dead_letters.redrive import Rules
+
+    wanted = filter_of(**chosen)
+    rules = Rules(letters_topic=topic, into=into, max_replays=max_replays)
+
+    async def action(cluster: "Cluster") -> "Tally":
+        from ottla.cli.dlq import reader
+        from ottla.pipelines.dead_letters.redriving import Letters, preview
+
+        consumer: Consumer
+        async with reader(bootstrap) as consumer:
+            letters = Letters(cluster, consumer, topic)
+            if execute:
+                return await _execute(bootstrap, cluster, letters, wanted, rules, count, rate)
+            await letters.open()
+            return await preview(cluster, letters, wanted, rules, count)
+
+    _report(with_cluster(bootstrap, action), execute=execute, as_json=as_json)
+
+
+async def _execute(
+    bootstrap: str,
+    cluster: "Cluster",
+    letters: "Letters",
+    wanted: "Filter",
+    rules: "Rules",
+    count: int | None,
+    rate: int | None,
+) -> "Tally":
+    from ottla.cli.progress import Progress
+    from ottla.client.producer import Producer
+    from ottla.client.producer_options import ProducerOptions
+    from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Tally, group_of, redrive
+
+    tally = Tally()
+    options = ProducerOptions(transactional_id=group_of(letters.topic))
+    # A slow rate is kept with small transactions, or it would come in bursts.
+    chunk = CHUNK_RECORDS if rate is None else max(1, min(rate, CHUNK_RECORDS))
+    with Progress("sending back", None) as progress:
+        async with Producer(client_options(bootstrap), options) as producer:
+            steps = redrive(
+                cluster,
+                producer,
+                letters,
+                wanted,
+                rules,
+                count=count,
+                pace=None if rate is None else _pace(rate),
+                chunk_records=chunk,
+            )
+            async for tally in steps:
+                progress.add(0, tally.total - progress.records)
+    return tally
+
+
+def _pace(rate: int) -> "Pace":
+    """Waits until so many letters may have been sent."""
+    import asyncio
+
+    from ottla.runtime.clock import SystemClock
+    from ottla.runtime.timer import Timer
+
+    clock = SystemClock()
+    timer = Timer(clock, asyncio.get_running_loop().call_later)
+    begun_ms = clock.monotonic_ms()
+
+    async def pace(sent: int) -> None:
+        early_ms = sent * 1_000 // rate - (clock.monotonic_ms() - begun_ms)
+        if early_ms > 0:
+            await timer.sleep(early_ms)
+
+    return pace
+
+
+def _report(tally: "Tally", *, execute: bool, as_json: bool) -> None:
+    sent = [{"topic": topic, "step": step or None, "letters": count} for (topic, step), count in tally.sent.items()]
+    refused = [
+        {"why": why, "letters": count, "first": message} for (why, message), count in sorted(tally.refused.items())
+    ]
+    if as_json:
+        print_json(
+            {
+                "executed": execute,
+                "sent": sent,
+                "refused": refused,
+                "sent_before": tally.done_before,
+                "not_chosen": tally.not_meant,
+            }
+        )
+        return
+    print_table(["TO", "OF STEP", "LETTERS"], [tuple(each.values()) for each in sent], right=["LETTERS"])
+    for each in refused:
+        click.echo(f"{each['letters']} stay, {each['why']}: {each['first']}", err=True)
+    if execute:
+        click.echo(f"sent back {tally.total} letters")
+    else:
+        click.echo(f"would send back {tally.total} letters; nothing was sent: add --execute to do it")

@@ -1,0 +1,77 @@
+"""What becomes of a letter when it is to be sent back: a record, or a reason why not."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from ottla.client.consumer_record import ConsumerRecord
+from ottla.pipelines.dead_letters.headers import Header, Letter, sent_back
+
+MAX_REPLAYS: Final = 3
+"""How often a record is sent back before it stays: one that is refused each time would go round for ever."""
+
+Why = Literal["no origin", "no such topic", "its own topic", "sent back too often"]
+
+
+class Destination(Struct, frozen=True):
+    """A record as it is sent; `partition` None: by its key."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: list[Header]
+
+
+class Refusal(Struct, frozen=True):
+    """A letter that stays where it is."""
+
+    why: Why
+    message: str
+
+
+class Rules(Struct, frozen=True):
+    """Where letters go, and which do not."""
+
+    letters_topic: str
+    into: str | None = None
+    """Another topic than that of their origin, for all."""
+    max_replays: int = MAX_REPLAYS
+
+
+def decide(
+    record: ConsumerRecord, letter: Letter, rules: Rules, partitions: Mapping[str, int]
+) -> Destination | Refusal:
+    """The record that is sent for a letter: its bytes, headers and time as they were, and how often it was sent back.
+
+    It goes to the partition it came from, where the records of its key are, unless the topic is another one or has it
+    no more; then by its key. `partitions` says how many the topics have that exist.
+    """
+    topic = rules.into or letter.topic
+    if topic is None:
+        return Refusal("no origin", "its headers name no topic that it came from: say where it is to go with --into")
+    if topic == rules.letters_topic:
+        return Refusal("its own topic", f"it came from {topic} itself: say where it is to go with --into")
+    if letter.replays >= rules.max_replays:
+        times = "once" if letter.replays == 1 else f"{letter.replays} times"
+        return Refusal(
+            "sent back too often",
+            f"it was sent back {times} and refused again; --max-replays is {rules.max_replays}",
+        )
+    count = partitions.get(topic)
+    if count is None:
+        return Refusal("no such topic", f"topic {topic} does not exist: create it, or say another one with --into")
+    number = letter.partition if rules.into is None else None
+    if number is not None and not 0 <= number < count:
+        number = None
+    known = letter.timestamp_ms is not None and letter.timestamp_ms >= 0
+    return Destination(
+        topic,
+        number,
+        record.key,
+        record.value,
+        letter.timestamp_ms if known and letter.timestamp_ms is not None else record.timestamp_ms,
+        sent_back(record.headers, letter.replays + 1),
+    )

@@ -1,0 +1,273 @@
+"""`ottla dlq` against a running broker; confluent-kafka makes the letters and reads what was sent back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla.client.consumer
+import ottla.client.producer
+from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.cluster import Cluster
+from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.offsets import IsolationLevel
+from ottla.client.options import ClientOptions
+from ottla.client.producer_options import ProducerOptions
+from ottla.pipelines.dead_letters.filters import Filter
+from ottla.pipelines.dead_letters.headers import Letter, headers_of
+from ottla.pipelines.dead_letters.redrive import Rules
+from ottla.pipelines.dead_letters.redriving import Letters, group_of, redrive
+from tests.broker_process import BrokerProcess
+
+OTTLA = [sys.executable, "-m", "ottla.cli", "dlq"]
+DEADLINE_S = 60
+LETTERS = 12
+FEW, CHUNK = 4, 3
+"""Letters, and letters of a transaction, where each step is tried."""
+Seen = tuple[int, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+"""Partition, key, value, time and headers of a record."""
+
+
+class Place:
+    """A topic of events and a topic of letters on the broker."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.bootstrap = broker.bootstrap
+        tag = uuid4().hex[:8]
+        self.events, self.dead = f"events-{tag}", f"dead-letters-{tag}"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        for made in admin.create_topics([NewTopic(self.events, 4), NewTopic(self.dead, 2)]).values():
+            made.result()
+
+    def refuse(self, count: int = LETTERS, *, replays: int = 0, reason: str = "9999 is no delay") -> list[Seen]:
+        """Letters, in a transaction as a pipeline writes them; the records as they must come back."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"t-{self.dead}", "log_level": 2})
+        producer.init_transactions()
+        producer.begin_transaction()
+        back: list[Seen] = []
+        for number in range(count):
+            step = ("decoded", "sane")[number % 2]
+            letter = Letter(
+                self.events, number % 4, number, 1_000 + number, "flights", step, "delay", reason, 1, 0, replays
+            )
+            headers = [("trace", b"%d" % number), *headers_of(letter)]
+            key, value = b"k%d" % number, b"\xff\x00%d" % number
+            producer.produce(self.dead, value, key, number % 2, headers=headers)
+            count_header = ("__ottla.errors.replays", b"%d" % (replays + 1))
+            back.append((number % 4, key, value, 1_000 + number, (("trace", b"%d" % number), count_header)))
+        producer.commit_transaction()
+        return back
+
+    def read(self, topic: str, partitions: int) -> list[Seen]:
+        """Everything that a reader of committed records sees."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        found: list[Seen] = []
+        ended: set[int] = set()
+        while len(ended) < partitions:
+            message = consumer.poll(DEADLINE_S)
+            assert message is not None, f"{topic}: no end came"
+            if message.error() is not None:
+                ended.add(message.partition())
+                continue
+            headers = tuple(message.headers() or ())
+            found.append((message.partition(), message.key(), message.value(), message.timestamp()[1], headers))
+        consumer.close()
+        return found
+
+    def events_read(self) -> list[Seen]:
+        return sorted(self.read(self.events, 4), key=lambda each: each[3])
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "OTTLA_BOOTSTRAP": self.bootstrap}
+        done = subprocess.run(
+            [*OTTLA, *arguments], capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def ok(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def place(broker: BrokerProcess) -> Place:
+    return Place(broker)
+
+
+def test_letters_are_listed_shown_sent_back_once_and_purged(place: Place):
+    back = place.refuse()
+    listed = json.loads(place.ok("list", place.dead, "--json"))
+    assert [(each["step"], each["letters"], each["left"], each["reason"]) for each in listed] == [
+        ("decoded", 6, 6, "9999 is no delay"),
+        ("sane", 6, 6, "9999 is no delay"),
+    ]
+    assert "LEFT" in place.ok("list", place.dead)
+    shown = place.ok("show", place.dead, "--step", "sane", "-n", "1")
+    assert f"origin   {place.events}-1@1, 1970-01-01T00:00:01.001Z" in shown
+    assert "refused by flights / sane" in shown
+    assert "header   trace: 1" in shown
+    assert "value    ff 00 31" in shown
+    [letter] = json.loads(place.ok("show", place.dead, "--origin", f"{place.events}:3", "-n", "1", "--json"))
+    assert (letter["letter"]["reason"], letter["sent_back"]) == ("9999 is no delay", False)
+
+    assert "would send back 6 letters" in place.ok("redrive", place.dead, "--step", "sane")
+    assert place.events_read() == []
+    assert "sent back 6 letters" in place.ok("redrive", place.dead, "--step", "sane", "--execute")
+    assert place.events_read() == [each for each in back if int(each[4][0][1] or 0) % 2]
+    # Another filter sends what the first left, and nothing twice.
+    again = json.loads(place.ok("redrive", place.dead, "--execute", "--json"))
+    assert (again["sent"][0]["letters"], again["sent_before"]) == (6, 0)
+    assert place.events_read() == back
+    assert "sent back 0 letters" in place.ok("redrive", place.dead, "--execute")
+    assert place.events_read() == back
+
+    later = place.refuse(2)
+    assert sum(each["left"] for each in json.loads(place.ok("list", place.dead, "--json"))) == 2
+    assert "nothing was deleted" in place.ok("purge", place.dead, "--redriven")
+    assert len(place.read(place.dead, 2)) == LETTERS + 2
+    place.ok("purge", place.dead, "--redriven", "--execute")
+    assert [each[1] for each in sorted(place.read(place.dead, 2))] == [b"k0", b"k1"]
+    assert "sent back 2 letters" in place.ok("redrive", place.dead, "--execute")
+    assert Counter(place.events_read()) == Counter(back + later)
+    place.ok("purge", place.dead, "--all", "--execute")
+    assert place.read(place.dead, 2) == []
+
+
+def test_a_letter_that_was_sent_back_too_often_stays_and_is_named(place: Place):
+    place.refuse(2, replays=3)
+    done = place.run("redrive", place.dead, "--execute")
+    assert done.returncode == 0
+    assert "2 stay, sent back too often" in done.stderr
+    assert "it was sent back 3 times and refused again; --max-replays is 3" in done.stderr
+    assert place.events_read() == []
+    assert "sent back 2 letters" in place.ok("redrive", place.dead, "--execute", "--max-replays", "4")
+
+
+def test_letters_go_into_another_topic_and_none_is_created(place: Place):
+    place.refuse(4)
+    other = f"{place.events}-other"
+    done = place.run("redrive", place.dead, "--into", other, "--execute")
+    assert f"topic {other} does not exist" in done.stderr
+    admin = AdminClient({"bootstrap.servers": place.bootstrap, "log_level": 2})
+    assert other not in admin.list_topics().topics
+    admin.create_topics([NewTopic(other, 1)])[other].result()
+    place.ok("redrive", place.dead, "--into", other, "--execute", "--rate", "1000", "--count", "3")
+    assert len(place.read(other, 1)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["list", "none-such"], 4, "none-such"),
+        (["redrive", "none-such", "--execute"], 4, "none-such"),
+        (["show", "DEAD", "--reason", "["], 2, "not a regular expression"),
+        (["show", "DEAD", "--offsets", "1-2"], 2, "PARTITION:FIRST"),
+        (["purge", "DEAD"], 2, "say what is to go"),
+        (["purge", "DEAD", "--before", "7:1"], 1, "has no partition 7; nothing was deleted"),
+        (["purge", "DEAD", "--before", "0:999"], 1, "before 999; nothing was deleted"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(place: Place, arguments: list[str], code: int, message: str):
+    done = place.run(*(place.dead if each == "DEAD" else each for each in arguments))
+    assert (done.returncode, message in done.stderr, done.stderr.count("\n")) == (code, True, 1), done.stderr
+
+
+class Killed(BaseException):
+    """As if the process ended here: nothing that was begun is finished or undone."""
+
+
+class Fragile(ottla.client.producer.Producer):
+    """A producer that ends before or after its n-th step."""
+
+    steps = 0
+    ends_at: int | None = None
+    over = False
+
+    async def _step(self, action: Callable[[], Awaitable[Any]]) -> Any:
+        self._end_here()
+        outcome = await action()
+        self._end_here()
+        return outcome
+
+    def _end_here(self) -> None:
+        self.steps += 1
+        self.over = self.over or self.steps == self.ends_at
+        if self.over:
+            raise Killed
+
+    async def init_transactions(self) -> None:
+        await self._step(super().init_transactions)
+
+    async def send(self, *arguments: Any, **named: Any) -> Any:
+        return await self._step(partial(super().send, *arguments, **named))
+
+    async def flush(self) -> None:
+        await self._step(super().flush)
+
+    async def send_offsets_to_transaction(self, *arguments: Any, **named: Any) -> None:
+        await self._step(partial(super().send_offsets_to_transaction, *arguments, **named))
+
+    async def commit_transaction(self) -> None:
+        await self._step(super().commit_transaction)
+
+    async def abort_transaction(self) -> None:
+        """A process that ended aborts nothing."""
+        if not self.over:
+            await super().abort_transaction()
+
+
+async def send_back(place: Place, ends_at: int | None) -> int:
+    """One run of redrive that ends at a step; how many steps there were."""
+    client = ClientOptions.of(place.bootstrap)
+    reading = ConsumerOptions(isolation=IsolationLevel.READ_COMMITTED, auto_offset_reset=OffsetReset.EARLIEST)
+    writing = ProducerOptions(transactional_id=group_of(place.dead))
+    cluster = Cluster(client, AsyncioIo())
+    producer = Fragile(client, writing)
+    producer.ends_at = ends_at
+    try:
+        async with ottla.client.consumer.Consumer(client, reading) as consumer, producer:
+            letters = Letters(cluster, consumer, place.dead)
+            runs = redrive(cluster, producer, letters, Filter(), Rules(place.dead), chunk_records=CHUNK)
+            async for _ in runs:
+                pass
+    except Killed:
+        pass
+    finally:
+        cluster.close()
+    return producer.steps
+
+
+async def test_interrupted_at_any_step_and_run_again_nothing_is_lost_and_nothing_goes_twice(broker: BrokerProcess):
+    whole = Place(broker)
+    back = whole.refuse(FEW)
+    steps = await send_back(whole, None)
+    assert whole.events_read() == back
+    assert steps > 2 * FEW
+    for ends_at in range(1, steps + 1):
+        place = Place(broker)
+        back = place.refuse(FEW)
+        await send_back(place, ends_at)
+        await send_back(place, None)
+        assert place.events_read() == back, f"interrupted at step {ends_at}"
