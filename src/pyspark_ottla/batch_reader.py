@@ -1,9 +1,9 @@
 """`spark.read.format("ottla")`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, deleted, report, truncated
@@ -12,6 +12,7 @@ from pyspark_ottla.offset_json import Offsets
 from pyspark_ottla.offset_range import OffsetRange, TaskRanges, ranges_between
 from pyspark_ottla.options import OptionError
 from pyspark_ottla.plain_errors import plain_errors
+from pyspark_ottla.pushed_filters import PushedFilters
 from pyspark_ottla.range_reader import RangeReader
 from pyspark_ottla.read_options import ReadOptions
 
@@ -24,11 +25,15 @@ class OttlaReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._filters: PushedFilters | None = None
 
     @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
-        ranges = self._ranges(reader_for(self._options.connection, self._options.isolation))
+        client = reader_for(self._options.connection, self._options.isolation)
+        ranges = self._ranges(client)
+        if self._filters is not None:
+            ranges = self._filters.narrow(client, ranges)
         return [*self._options.plan(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -47,6 +52,19 @@ class OttlaReader(DataSourceReader):
         start, end, losses = _within_logs(start, end, LogState.now(client, subscribed))
         report(losses, fail=self._options.fetch.fail_on_data_loss)
         return ranges_between(start, end)
+
+
+class OttlaFilteringReader(OttlaReader):
+    """The same with filters that Spark pushes down.
+
+    A class of its own: Spark refuses a reader that has the method while `spark.sql.python.filterPushdown.enabled` is
+    not set, which it is not by default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take what makes the read smaller; what is given back Spark does itself."""
+        self._filters = PushedFilters()
+        return self._filters.take(filters)
 
 
 def _within_logs(start: Offsets, end: Offsets, state: LogState) -> tuple[Offsets, Offsets, list[str]]:

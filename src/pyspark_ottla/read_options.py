@@ -29,6 +29,7 @@ READ_OPTIONS = (
     *VALUE_OPTIONS,
     "includeHeaders",
     "failOnDataLoss",
+    "pushdown",
     "minPartitions",
     "maxRecordsPerPartition",
     "tasks",
@@ -90,6 +91,8 @@ class ReadOptions:
     tasks_min: int
     task_offsets_max: int | None
     """At most so many offsets in one task, whatever the two above say."""
+    pushdown: bool
+    """Whether a batch takes filters."""
     admission: Admission
     fetch: FetchOptions
 
@@ -112,6 +115,7 @@ class ReadOptions:
             tasks_max=options.integer("tasks", max(available_cores(), tasks_min)),
             tasks_min=tasks_min,
             task_offsets_max=options.integer("maxRecordsPerPartition", 0) or None,
+            pushdown=options.boolean("pushdown", default=False),
             admission=_admission(options),
             fetch=_fetch(options),
         )

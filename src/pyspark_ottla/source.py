@@ -47,11 +47,12 @@ class OttlaDataSource(DataSource):
     @plain_errors()
     def reader(self, schema: StructType) -> OttlaReader:
         """For `spark.read`."""
-        from pyspark_ottla.batch_reader import OttlaReader
+        from pyspark_ottla.batch_reader import OttlaFilteringReader, OttlaReader
         from pyspark_ottla.read_options import ReadOptions
 
         self._require_own(schema)
-        return OttlaReader(ReadOptions.of(self.options, streaming=False))
+        options = ReadOptions.of(self.options, streaming=False)
+        return OttlaFilteringReader(options) if options.pushdown else OttlaReader(options)
 
     @plain_errors()
     def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802

@@ -158,6 +158,25 @@ def test_a_batch_read_stays_between_its_positions(spark, cluster):
         assert [row.offset for row in read(spark, cluster, topic, **given).sort("offset").collect()] == [*range(10, 20)]
 
 
+def test_filters_that_are_pushed_down_leave_the_same_rows_and_less_to_read(spark, cluster):
+    topic = cluster.create(partitions=2)
+    cluster.produce(topic, range(100), partition=0)
+    cluster.produce(topic, range(100), partition=1)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = read(spark, cluster, topic, pushdown="true")
+        late = frame.where(f"partition = 1 and timestamp >= timestamp_millis({EPOCH_MS + 90_000}) and offset < 95")
+        assert sorted((row.partition, row.offset) for row in late.collect()) == [
+            (1, offset) for offset in range(90, 95)
+        ]
+        # What is done in the source for good, Spark does not do again.
+        filters = [line for line in late._jdf.queryExecution().toString().splitlines() if " Filter " in line][-1]
+        assert "timestamp" in filters
+        assert "95" not in filters
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_a_temporary_view_in_sql_needs_no_more_than_the_name(spark, cluster):
     topic = cluster.create()
     cluster.produce(topic, range(30))
