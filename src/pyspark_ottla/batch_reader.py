@@ -82,6 +82,6 @@ def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
     # Spark makes up a partition of its own when a batch has none.
     if isinstance(partition, TaskRanges):
         with plain_errors():
-            reader = RangeReader(reader_for(options.connection, options.isolation), options.fetch)
+            reader = RangeReader(reader_for(options.connection, options.isolation, options.rack), options.fetch)
             for each in partition.ranges:
                 yield from reader.read(each)

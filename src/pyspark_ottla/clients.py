@@ -31,9 +31,10 @@ _cache = _Cache()
 class Reader:
     """A client that sees the logs as one isolation level shows them: what is committed, or all there is."""
 
-    def __init__(self, client: BlockingClient, isolation: IsolationLevel) -> None:
+    def __init__(self, client: BlockingClient, isolation: IsolationLevel, rack: str = "") -> None:
         self._client = client
         self._isolation = isolation
+        self._rack = rack
 
     def topics(self) -> dict[str, TopicMetadata]:
         """All topics, asked for now."""
@@ -60,13 +61,19 @@ class Reader:
     def fetch_raw(self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchedBatches:
         """Record batches from an offset on, and which of them belong to aborted transactions."""
         return self._client.fetch_raw(
-            topic, partition, offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms, isolation=self._isolation
+            topic,
+            partition,
+            offset,
+            max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
+            isolation=self._isolation,
+            rack=self._rack,
         )
 
 
-def reader_for(connection: Connection, isolation: IsolationLevel) -> Reader:
-    """This thread's client for that cluster, reading at that isolation level."""
-    return Reader(client_for(connection), isolation)
+def reader_for(connection: Connection, isolation: IsolationLevel, rack: str = "") -> Reader:
+    """This thread's client for that cluster, reading at that isolation level and from replicas in that rack."""
+    return Reader(client_for(connection), isolation, rack)
 
 
 def client_for(connection: Connection) -> BlockingClient:

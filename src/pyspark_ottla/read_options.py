@@ -44,6 +44,7 @@ READ_OPTIONS = (
     "kafka.max.partition.fetch.bytes",
     "kafka.fetch.max.wait.ms",
     "kafka.isolation.level",
+    "kafka.client.rack",
     "kafka.auto.offset.reset",
 )
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -81,6 +82,8 @@ class ReadOptions:
 
     connection: Connection
     isolation: IsolationLevel
+    rack: str
+    """Where the tasks are: a leader may send them to a replica there."""
     subscription: Subscription
     starting: Position
     ending: Position | None
@@ -108,6 +111,7 @@ class ReadOptions:
         return cls(
             connection=Connection.of(options),
             isolation=_isolation(options),
+            rack=options.text("kafka.client.rack") or "",
             subscription=subscription_of(options),
             starting=starting_position(options, default=default, streaming=streaming),
             ending=ending_position(options) if has_end else None,

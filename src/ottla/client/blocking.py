@@ -5,6 +5,7 @@ can be made after a fork, in any thread, and inside of a running event loop. Lar
 and handed out as views of it.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -13,17 +14,20 @@ from ottla.client.admin import Admin, CreatedTopic, NewTopic
 from ottla.client.blocking_io import BlockingIo, run_blocking
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
-from ottla.client.errors import OffsetOutOfRangeError, broker_error
+from ottla.client.errors import ClientError, OffsetOutOfRangeError, broker_error
 from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
 from ottla.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.client.options import ClientOptions
 from ottla.client.produce import Acks, ProducedBatch, produce_request, produced
+from ottla.client.read_replicas import ReadReplicas
 from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceResponse
+
+logger = logging.getLogger(__name__)
 
 
 class BlockingClient:
@@ -40,6 +44,7 @@ class BlockingClient:
     def __init__(self, bootstrap: str, **settings: int | str) -> None:
         self._io = BlockingIo()
         self._cluster = Cluster(ClientOptions.of(bootstrap, **settings), self._io)
+        self._replicas = ReadReplicas(self._io.clock, self._cluster.options.metadata_max_age_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -96,8 +101,11 @@ class BlockingClient:
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        rack: str = "",
     ) -> FetchedBatches:
         """Record batches of a partition from `offset` on, as they lie in the log; see `FetchedBatches`.
+
+        They come from the leader, or from a replica in `rack` when the leader names one.
 
         At least one whole batch comes, if there is any, even when it is larger than `max_bytes`. Raises
         OffsetOutOfRangeError when the offset was deleted or lies after the end.
@@ -105,7 +113,16 @@ class BlockingClient:
         position = FetchPosition(TopicPartition(topic, partition), offset, max_bytes)
         wait = FetchWait(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
         deadline = self._cluster.deadline()
-        return run_blocking(self._cluster.retrying(lambda: self._fetch(position, wait, isolation, deadline), deadline))
+
+        async def attempt() -> FetchedBatches:
+            if rack:
+                answer = await self._fetch_nearby(position, wait, isolation, deadline, rack)
+                if answer is not None:
+                    return answer
+            leader = await self._cluster.leader(position.topic_partition, deadline)
+            return await self._fetch(leader.leader, position, wait, isolation, "")
+
+        return run_blocking(self._cluster.retrying(attempt, deadline))
 
     def produce_raw(
         self, topic: str, partition: int, batches: bytes | bytearray | memoryview, *, acks: Acks = Acks.ALL
@@ -137,15 +154,35 @@ class BlockingClient:
         commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
         run_blocking(commit_offsets(self._cluster, group_id, commits, self._cluster.deadline()))
 
+    async def _fetch_nearby(
+        self, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, deadline: Deadline, rack: str
+    ) -> FetchedBatches | None:
+        """From the replica that the leader names for the rack; None when that is in trouble, or behind."""
+        topic_partition = position.topic_partition
+        leader = await self._cluster.leader(topic_partition, deadline)
+        node_id = self._replicas.node(topic_partition, self._cluster.metadata.brokers)
+        if node_id is None:
+            answer = await self._fetch(leader.leader, position, wait, isolation, rack)
+            node_id = answer.preferred_read_replica
+            if node_id < 0 or node_id not in self._cluster.metadata.brokers:
+                return answer if node_id < 0 else None
+            self._replicas.name(topic_partition, node_id)
+        try:
+            return await self._fetch(node_id, position, wait, isolation, rack)
+        except ClientError as error:
+            # The leader knows whether an offset is out of range, and who leads.
+            logger.debug("reading %s from its leader, not from replica %d: %s", topic_partition, node_id, error)
+            self._replicas.forget(topic_partition)
+            return None
+
     async def _fetch(
-        self, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, deadline: Deadline
+        self, node_id: int, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, rack: str
     ) -> FetchedBatches:
         cluster = self._cluster
         topic_partition = position.topic_partition
-        leader = await cluster.leader(topic_partition, deadline)
-        request = fetch_request([position], cluster.metadata, wait, isolation)
+        request = fetch_request([position], cluster.metadata, wait, isolation, rack)
         timeout_ms = cluster.options.request_timeout_ms + wait.max_wait_ms
-        response = await cluster.ask_node(leader.leader, request, FetchResponse, timeout_ms=timeout_ms)
+        response = await cluster.ask_node(node_id, request, FetchResponse, timeout_ms=timeout_ms)
         if response.error_code:
             raise broker_error(response.error_code, f"fetching from {topic_partition}")
         answers = fetched(response, request)

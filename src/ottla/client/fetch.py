@@ -53,6 +53,8 @@ class FetchedBatches(Struct, frozen=True):
     log_start_offset: int
     aborted: tuple[AbortedTransaction, ...] = ()
     error: ErrorCode = ErrorCode.NONE
+    preferred_read_replica: int = -1
+    """The broker that a leader sends the reader to, for its rack; then no records came (KIP-392)."""
 
 
 class FetchWait(Struct, frozen=True):
@@ -132,4 +134,5 @@ def _fetched_batches(topic_partition: TopicPartition, offset: int, answer: Parti
             AbortedTransaction(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()
         ),
         error=error_code(answer.error_code),
+        preferred_read_replica=answer.preferred_read_replica,
     )

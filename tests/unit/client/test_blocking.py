@@ -1,7 +1,9 @@
 """The blocking client fetches and appends batches as they are, in the calling thread."""
 
 import asyncio
+from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from ottla.client import BlockingClient, OffsetAt
@@ -20,6 +22,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -36,9 +39,15 @@ def client(broker: ScriptedBroker, **settings: int) -> BlockingClient:
     return BlockingClient(broker.address, retry_backoff_ms=1, api_timeout_ms=5_000, **settings)
 
 
-def fetch_answer(*, error: int = 0, records: bytes | None = BATCH, version: int = 18) -> FetchResponse:
+def fetch_answer(*, error: int = 0, records: bytes | None = BATCH, replica: int = -1) -> FetchResponse:
     partition = PartitionData(
-        partition_index=1, error_code=error, high_watermark=9, last_stable_offset=8, log_start_offset=2, records=records
+        partition_index=1,
+        error_code=error,
+        high_watermark=9,
+        last_stable_offset=8,
+        log_start_offset=2,
+        preferred_read_replica=replica,
+        records=records,
     )
     return FetchResponse(
         responses=(FetchableTopicResponse(topic="t", topic_id=topic_id("t"), partitions=(partition,)),)
@@ -75,6 +84,54 @@ def test_a_fetch_follows_the_leader_when_it_has_moved():
         broker.handlers[FetchRequest] = in_turn(fetch_answer(error=6), CLOSE, fetch_answer())
         assert bytes(blocking.fetch_raw("t", 1, 0).records) == BATCH
         assert len(broker.asked(FetchRequest)) == 3
+
+
+class TestReadReplica:
+    """Broker 1 leads and sends readers in rack `b` to broker 2."""
+
+    @pytest.fixture
+    def brokers(self) -> Iterator[tuple[ScriptedBroker, ScriptedBroker]]:
+        with ScriptedBroker({"t": 2}) as leader, ScriptedBroker({"t": 2}) as near:
+
+            def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+                other = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=near.port, rack="b")
+                answer = leader.metadata(request)
+                return msgspec.structs.replace(answer, brokers=(*answer.brokers, other))
+
+            def answer(request: FetchRequest, version: int) -> FetchResponse:
+                return fetch_answer(records=None, replica=2) if request.rack_id == "b" else fetch_answer()
+
+            leader.handlers = {MetadataRequest: metadata, FetchRequest: answer}
+            near.handlers[FetchRequest] = lambda request, version: fetch_answer()
+            yield leader, near
+
+    def fetches(self, brokers: tuple[ScriptedBroker, ScriptedBroker]) -> tuple[int, int]:
+        return len(brokers[0].asked(FetchRequest)), len(brokers[1].asked(FetchRequest))
+
+    def test_a_reader_is_sent_to_a_replica_in_its_rack_and_stays_there(self, brokers):
+        with client(brokers[0]) as blocking:
+            for _ in range(3):
+                assert bytes(blocking.fetch_raw("t", 1, 0, rack="b").records) == BATCH
+        assert self.fetches(brokers) == (1, 3)
+
+    def test_a_replica_in_trouble_leaves_the_reader_with_the_leader(self, brokers):
+        brokers[1].handlers[FetchRequest] = in_turn(fetch_answer(error=1), CLOSE, fetch_answer())
+        with client(brokers[0]) as blocking:
+            for _ in range(3):
+                assert bytes(blocking.fetch_raw("t", 1, 0, rack="b").records) == BATCH
+        # Twice: sent away by the leader, failed at the replica, read from the leader. Then the replica is well.
+        assert self.fetches(brokers) == (5, 3)
+
+    def test_an_offset_that_the_leader_does_not_have_either_is_out_of_range(self, brokers):
+        for broker in brokers:
+            broker.handlers[FetchRequest] = lambda request, version: fetch_answer(error=1)
+        with client(brokers[0]) as blocking, pytest.raises(OffsetOutOfRangeError):
+            blocking.fetch_raw("t", 1, 70, rack="b")
+
+    def test_a_reader_that_says_no_rack_reads_from_the_leader(self, brokers):
+        with client(brokers[0]) as blocking:
+            blocking.fetch_raw("t", 1, 0)
+        assert self.fetches(brokers) == (1, 0)
 
 
 def test_an_offset_out_of_range_is_an_error_of_its_own():
