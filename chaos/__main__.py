@@ -32,9 +32,12 @@ PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
 @click.option("--kills", default=200, show_default=True, help="How often a broker is killed.")
 @click.option("--power-cuts", default=30, show_default=True, help="How often its file system is shut down.")
 @click.option("--rounds", default=16, show_default=True, help="How often something is done to a cluster.")
+@click.option("--fault", default="", help="Do to a cluster only what has this in its name, such as `network`.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
-def main(parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, seed: int, json_path: Path | None) -> None:
+def main(
+    parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, fault: str, seed: int, json_path: Path | None
+) -> None:
     """Run PARTS, all by default: kill, power-cut, disk, bit-flip, cluster. Ends with 1 when something was found wrong.
 
     \b
@@ -43,6 +46,7 @@ def main(parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, seed:
       python -m chaos kill --kills 20 --seed 7
       python -m chaos disk bit-flip --json chaos.json
       python -m chaos cluster --rounds 100
+      python -m chaos cluster --rounds 10 --fault network
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
@@ -59,7 +63,10 @@ def main(parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, seed:
             except LoopImageError as error:
                 report.left_out["power cut"] = str(error)
         if "cluster" in wanted:
-            report.clusters.append(run_cluster(root, rounds, seed, _cluster_bar(progress, rounds)))
+            cluster = run_cluster(root, rounds, seed, _cluster_bar(progress, rounds), fault)
+            report.clusters.append(cluster)
+            if cluster.left_out:
+                report.left_out["hosts, their disks and their network"] = cluster.left_out
         scenarios = _scenarios(root, wanted)
         if scenarios:
             task = progress.add_task("disks", total=len(scenarios))

@@ -7,7 +7,7 @@ Beside the load a topic is copied in transactions by processes that are killed a
 made.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -15,7 +15,7 @@ from typing import Self
 
 from chaos import copier_chain, keyed_producer
 from chaos.checker import Violation, check
-from chaos.cluster_faults import COORDINATED, FAULTS, Fault
+from chaos.cluster_faults import COORDINATED
 from chaos.copier_chain import CopierChain, check_copies
 from chaos.equal_replicas import check_replicas
 from chaos.final_state import read_final_state
@@ -65,12 +65,15 @@ class ClusterResult:
 
 
 def run_cluster_chapter(
-    cluster: Cluster, faults: Iterable[str], rng: Random, on_round: Callable[[ClusterRound], None]
+    cluster: Cluster,
+    faults: Sequence[tuple[str, Callable[[], None]]],
+    rng: Random,
+    on_round: Callable[[ClusterRound], None],
 ) -> ClusterResult:
-    """Do each of `faults` to a new cluster, and check everything. Raises when it does not come back."""
+    """Do each of `faults`, by name, to a new cluster, and check everything. Raises when it does not come back."""
     with cluster, Load(cluster) as load:
-        for number, name in enumerate(faults):
-            on_round(load.round(number, name, FAULTS[name], rng))
+        for number, (name, fault) in enumerate(faults):
+            on_round(load.round(number, name, fault, rng))
         return load.settle()
 
 
@@ -117,14 +120,14 @@ class Load:
             worker.give_up()
         self.copiers.stop()
 
-    def round(self, number: int, name: str, fault: Fault, rng: Random) -> ClusterRound:
+    def round(self, number: int, name: str, fault: Callable[[], None], rng: Random) -> ClusterRound:
         """One fault, from the moment before it until everything is well."""
         if number % BEGIN_ANEW_EVERY == 1:
             rng.choice(self.members).begin_anew()
         self.topics.create()
         self.copiers.kill_one(rng)
         begun = self.recorder.mark()
-        fault(self.cluster, rng)
+        fault()
         self.wait_until_in_sync()
         in_sync = self.recorder.now()
         self._wait_for_writes()

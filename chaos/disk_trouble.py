@@ -1,7 +1,6 @@
 """Disks that are full, may not be written, or fail: what a broker does then, and afterwards."""
 
 import errno
-import os
 import time
 from pathlib import Path
 
@@ -19,14 +18,13 @@ STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 def full_disk(root: Path, trouble_s: float = 3) -> TroubleOutcome:
     """No room for a while, then room again. Needs an image. Raises LoopImageError where there is none."""
     outcome = TroubleOutcome("full disk")
-    with LoopImage(root / "full-disk", IMAGE_MB) as image:
-        ballast = image.mount_point / "ballast"
-        with stage(outcome, image.mount_point / "full-disk-data", root) as at_work:
-            _fill(ballast)
-            at_work.wait_for_line(NO_WRITES)
-            _look_while_refused(at_work, trouble_s)
-            ballast.unlink()
-            _look_when_it_passed(at_work)
+    image = LoopImage(root / "full-disk", IMAGE_MB)
+    with image, stage(outcome, image.mount_point / "full-disk-data", root) as at_work:
+        ballast = image.fill()
+        at_work.wait_for_line(NO_WRITES)
+        _look_while_refused(at_work, trouble_s)
+        ballast.unlink()
+        _look_when_it_passed(at_work)
     return outcome
 
 
@@ -108,17 +106,3 @@ def _look_when_it_passed(at_work: Stage) -> None:
     outcome.facts["lines in the log"] = lines
     outcome.expect(lines < 60, f"{lines} lines in the log")
     at_work.settle()
-
-
-def _fill(ballast: Path) -> None:
-    """Take all the room there is."""
-    with ballast.open("wb", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            block = bytes(size)
-            try:
-                while True:
-                    file.write(block)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-        os.fsync(file.fileno())

@@ -1,5 +1,6 @@
 """A file system in a file, whose power can be cut: ext4 on a loop device. Needs root on Linux."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -51,6 +52,25 @@ class LoopImage:
     def __exit__(self, *_: object) -> None:
         _run("umount", str(self.mount_point))
         self._image.unlink()
+
+    def fill(self) -> Path:
+        """Leave no room; returns the file that takes it, to be removed."""
+        ballast = self.mount_point / "ballast"
+        fd = os.open(ballast, os.O_RDWR | os.O_CREAT)
+        try:
+            room = os.fstatvfs(fd)
+            size, step = 0, room.f_bavail * room.f_frsize
+            while step >= room.f_frsize:
+                try:
+                    os.posix_fallocate(fd, size, step)
+                    size += step
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    step //= 2
+        finally:
+            os.close(fd)
+        return ballast
 
     def cut_power(self) -> None:
         """From now on nothing gets to the disk, the journal included, and every call fails with EIO."""

@@ -28,10 +28,13 @@ class BrokerProcess:
     environment: dict[str, str] = field(default_factory=dict)
     log_dir: Path | None = None
     metadata: str | None = None
+    host: str = "127.0.0.1"
+    inside: tuple[str, ...] = ()
+    """A command that runs another one where the broker is to run, in its own process."""
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def log_path(self) -> Path:
@@ -43,8 +46,8 @@ class BrokerProcess:
 
     def spawn(self) -> None:
         """Begin to start."""
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
-        command += ["--kafka", f"127.0.0.1:{self.port}"]
+        command = [*self.inside, sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
+        command += ["--kafka", f"{self.host}:{self.port}"]
         command += [] if self.metadata is None else ["--metadata", self.metadata]
         for key, value in {**RETENTION_LATER, **self.settings}.items():
             command += ["--set", f"{key}={value}"]

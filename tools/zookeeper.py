@@ -60,8 +60,12 @@ def install() -> None:
 class ZooKeeperServers:
     """Servers that can be stopped, killed and started again one by one; each keeps its port and its data."""
 
-    def __init__(self, directory: Path, count: int = 1, *, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, count: int = 1, *, settings: dict[str, str] | None = None, host: str = "127.0.0.1"
+    ) -> None:
+        """`host` is the address of this machine at which clients find them."""
         install()
+        self._host = host
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
         ports = free_ports(3 * count)
@@ -85,13 +89,13 @@ class ZooKeeperServers:
             home = self._home(number)
             home.mkdir(parents=True)
             (home / "myid").write_text(f"{number + 1}\n")
-            own = {"dataDir": str(home), "clientPort": str(self.ports[number]), "clientPortAddress": "127.0.0.1"}
+            own = {"dataDir": str(home), "clientPort": str(self.ports[number]), "clientPortAddress": host}
             self._config(number).write_text("".join(f"{key}={value}\n" for key, value in {**common, **own}.items()))
 
     @property
     def hosts(self) -> str:
         """All servers, as a client wants them."""
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        return ",".join(f"{self._host}:{port}" for port in self.ports)
 
     def location(self, node: str = "ottla") -> str:
         """Where a broker keeps its metadata: what `--metadata` takes."""
@@ -126,7 +130,7 @@ class ZooKeeperServers:
     def mode(self, number: int) -> str:
         """`standalone`, `leader` or `follower`; empty when it serves nobody."""
         try:
-            with socket.create_connection(("127.0.0.1", self.ports[number]), timeout=2) as connection:
+            with socket.create_connection((self._host, self.ports[number]), timeout=2) as connection:
                 connection.sendall(b"srvr")
                 answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
         except OSError:

@@ -1,5 +1,6 @@
 """A short form of `make chaos`: some crashes, and each kind of trouble a disk can make."""
 
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -8,9 +9,12 @@ import pytest
 from chaos.bit_flip import PLACES, bit_flip
 from chaos.chapter import ChapterResult, run_chapter
 from chaos.cluster_chapter import BROKER_SETTINGS, REPLICAS, run_cluster_chapter
+from chaos.cluster_faults import FAULTS
 from chaos.crash import PowerCut, kill
 from chaos.disk_trouble import failing_disk, full_disk
 from chaos.faulty_disk import CompilerError
+from chaos.host_cluster import HostCluster, why_not
+from chaos.host_faults import HOST_FAULTS
 from chaos.loop_image import LoopImage, LoopImageError
 from chaos.moments import Moment
 from tests.cluster import Cluster
@@ -29,9 +33,23 @@ def test_nothing_acknowledged_is_lost_changed_duplicated_or_reordered_by_kills(t
 
 @pytest.mark.long
 def test_nothing_acknowledged_is_lost_whoever_of_a_cluster_is_killed(tmp_path: Path) -> None:
-    faults = ["kill -9 of a leader", "kill -9 of a coordinator", "kill -9 of all"]
-    cluster = Cluster(tmp_path, REPLICAS, dict(BROKER_SETTINGS))
-    result = run_cluster_chapter(cluster, faults, Random(4), lambda _: None)
+    names = ["kill -9 of a leader", "kill -9 of a coordinator", "kill -9 of all"]
+    cluster, rng = Cluster(tmp_path, REPLICAS, dict(BROKER_SETTINGS)), Random(4)
+    faults = [(name, partial(FAULTS[name], cluster, rng)) for name in names]
+    result = run_cluster_chapter(cluster, faults, rng, lambda _: None)
+    assert result.violations == []
+    assert result.counts["records acknowledged"] == result.counts["records read back"] > 0
+
+
+@pytest.mark.long
+def test_nothing_acknowledged_is_lost_whatever_happens_to_the_hosts_of_a_cluster(tmp_path: Path) -> None:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    names = ["network: both ways", "network: controller to ZooKeeper", "disk lost", "power cut of all"]
+    cluster, rng = HostCluster(tmp_path, REPLICAS, dict(BROKER_SETTINGS)), Random(4)
+    faults = [(name, partial(HOST_FAULTS[name], cluster, rng)) for name in names]
+    result = run_cluster_chapter(cluster, faults, rng, lambda _: None)
     assert result.violations == []
     assert result.counts["records acknowledged"] == result.counts["records read back"] > 0
 

@@ -28,7 +28,7 @@ def test_the_longest_silence_is_that_of_the_partition_that_waits_longest():
 
 
 def test_faults_come_equally_often():
-    planned = plan_faults(2 * len(FAULTS), Random(1))
+    planned = plan_faults(2 * len(FAULTS), list(FAULTS), Random(1))
     assert {name: planned.count(name) for name in FAULTS} == dict.fromkeys(FAULTS, 2)
 
 
