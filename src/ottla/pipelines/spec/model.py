@@ -200,10 +200,14 @@ class TableSink(Struct, frozen=True, kw_only=True):
     path: str
     """A directory, relative to the file, or a URL that Spark knows."""
     partition_by: tuple[str, ...] = ()
-    output: OutputMode = "append"
     compact: Compaction | None = None
     options: dict[str, str] = field(default_factory=dict)
     """Storage options of Delta."""
+
+    @property
+    def output(self) -> OutputMode:
+        """Tables are appended to."""
+        return "append"
 
 
 Sink: TypeAlias = TopicSink | TableSink

@@ -1,0 +1,48 @@
+"""Which options the data source and its sink take, asked of them; nothing is said when Spark is not installed."""
+
+from collections.abc import Mapping
+
+_SAID_BY_KEYS: Mapping[str, str] = {
+    "subscribe": "say topics = [...]",
+    "subscribepattern": 'say pattern = "..."',
+    "startingoffsets": 'say start = "..."',
+    "startingtimestamp": 'say start = "..."',
+    "groupid": 'say group = "..."',
+    "maxoffsetspertrigger": "say max_records = ...",
+    "maxbytespertrigger": 'say max_bytes = "..."',
+    "valueformat": 'say format = "..."',
+    "kafka.bootstrap.servers": 'say bootstrap = "..." above all parts',
+    "topic": 'say topic = "..."',
+    "mode": 'say mode = "..."',
+    "transactionalid": 'say transactional_id = "..."',
+}
+"""What the file has keys for, in lower case, and what to write."""
+
+
+def wrong_read_option(name: str, value: str) -> str:
+    """What is wrong with an option of a source, or nothing."""
+    return _said(name) or _refused(name, value, reading=True)
+
+
+def wrong_write_option(name: str, value: str) -> str:
+    """What is wrong with an option of a sink, or nothing."""
+    return _said(name) or _refused(name, value, reading=False)
+
+
+def _said(name: str) -> str:
+    instead = _SAID_BY_KEYS.get(name.lower())
+    return f"{name} is a key of the file: {instead}" if instead else ""
+
+
+def _refused(name: str, value: str, *, reading: bool) -> str:
+    try:
+        from pyspark_ottla.options import OptionError, Options
+        from pyspark_ottla.read_options import READ_OPTIONS
+        from pyspark_ottla.write_options import WRITE_OPTIONS
+    except ImportError:
+        return ""
+    try:
+        Options({name: value}, READ_OPTIONS if reading else WRITE_OPTIONS)
+    except OptionError as error:
+        return str(error)
+    return ""
