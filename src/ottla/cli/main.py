@@ -86,6 +86,7 @@ _COMMANDS = {
         "cluster_command",
         "Show the cluster, its brokers and what is not well; elect, decommission.",
     ),
+    "archive": ("ottla.cli.archive", "archive", "Keep topics as Parquet files; verify, query and restore them."),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
     "dlq": ("ottla.cli.dlq", "dlq", "Show dead letters, why they are there, send them back, delete them."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of data directories, and move logs between them."),

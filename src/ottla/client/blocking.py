@@ -14,6 +14,7 @@ from ottla.client.admin import Admin, CreatedTopic, NewTopic
 from ottla.client.blocking_io import BlockingIo, run_blocking
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.configs import ConfigResource, ConfigSource
 from ottla.client.errors import ClientError, OffsetOutOfRangeError, broker_error
 from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
 from ottla.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
@@ -143,15 +144,32 @@ class BlockingClient:
         """Create a topic; see `Admin.create_topic`."""
         return run_blocking(Admin(self._cluster).create_topic(topic))
 
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """The settings that a topic has of its own, secrets left out. Raises TopicNotFoundError."""
+        entries = run_blocking(Admin(self._cluster).describe_configs(ConfigResource.topic(topic)))
+        return {
+            each.name: each.value for each in entries if each.source is ConfigSource.TOPIC and each.value is not None
+        }
+
+    def group_ids(self) -> list[str]:
+        """The groups that commit offsets: classic ones and those of KIP-848, by name."""
+        from ottla.client.group_admin import GroupAdmin
+
+        groups = run_blocking(GroupAdmin(self._cluster).list_groups())
+        return [each.group_id for each in groups if each.group_type.lower() in {"", "classic", "consumer"}]
+
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
         """What a consumer group has committed, for these partitions or for all it has."""
         return run_blocking(committed_offsets(self._cluster, group_id, partitions, self._cluster.deadline()))
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
         """Commit for a group that has no members, so that its progress can be seen. Raises BrokerError."""
-        commits = {topic_partition: CommittedOffset(offset) for topic_partition, offset in offsets.items()}
+        commits = {
+            topic_partition: CommittedOffset(offset) if isinstance(offset, int) else offset
+            for topic_partition, offset in offsets.items()
+        }
         run_blocking(commit_offsets(self._cluster, group_id, commits, self._cluster.deadline()))
 
     async def _fetch_nearby(

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ottla.native import crc32c
+from ottla.pipelines.sealed import NotWholeError, seal, unseal
 from ottla.pipelines.tables.table_sink import TableError
 
 FORMAT = 1
@@ -88,23 +88,15 @@ T = TypeVar("T", TableDefinition, Commit, Snapshot)
 
 def encode(value: TableDefinition | Commit | Snapshot) -> bytes:
     """As it lies in its file."""
-    body = msgspec.json.encode(value)
-    return body + b"\n%08x\n" % crc32c(body)
+    return seal(value)
 
 
 def decode(data: bytes, kind: type[T], path: str) -> T:
-    """What lies in a file. Raises TableError for one that is cut, altered or not of a manifest."""
-    body, _, rest = data.partition(b"\n")
-    if rest != b"%08x\n" % crc32c(body):
-        raise TableError(f"{path}: this file of the table's manifest is cut or was altered; restore it from a copy")
+    """What lies in a file. Raises TableError for one that is cut, altered, of a newer format or not of a manifest."""
     try:
-        if kind is TableDefinition:
-            found = msgspec.json.decode(body, type=dict[str, Any]).get("format")
-            if found != FORMAT:
-                raise TableError(f"{path}: the table has format {found!r}, this version of Ottla reads format {FORMAT}")
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, AttributeError) as error:
-        raise TableError(f"{path}: not a manifest of a table: {error}") from None
+        return unseal(data, kind, newest_format=FORMAT if kind is TableDefinition else None)
+    except NotWholeError as error:
+        raise TableError(f"{path}: {error}") from None
 
 
 def version_name(version: int) -> str:

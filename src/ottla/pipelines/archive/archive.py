@@ -1,0 +1,135 @@
+"""An archive's directory: opened, locked, and its manifest replaced in one step."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from ottla.pipelines.archive.manifest import (
+    FORMAT,
+    ArchivedTopic,
+    ArchiveError,
+    ArchiveHeader,
+    GroupPositions,
+)
+from ottla.pipelines.sealed import NotWholeError, seal, unseal
+from ottla.runtime.disk import Disk, OsDisk
+
+HEADER: Final = "archive.json"
+GROUPS: Final = "groups.json"
+TOPICS: Final = "topics"
+TOPIC: Final = "topic.json"
+LOCK: Final = "lock"
+
+T = TypeVar("T", bound=Struct)
+
+
+class Archive:
+    """Reads may happen at any time, beside one that writes (`locked`): a manifest is replaced whole, and files that it
+    names no more stay for an hour."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+
+    @classmethod
+    def open(cls, path: str, disk: Disk | None = None) -> "Archive":
+        """An archive that is there. Raises ArchiveError."""
+        archive = cls(Path(path).absolute(), disk or OsDisk())
+        if not archive.disk.exists(archive.path / HEADER):
+            reason = "there is no archive in it" if archive.disk.is_dir(archive.path) else "no such directory"
+            raise ArchiveError(f"{path}: {reason}; `ottla archive run {path}` makes one")
+        archive.header()
+        return archive
+
+    @classmethod
+    def open_or_create(cls, path: str, cluster_id: str | None, disk: Disk | None = None) -> "Archive":
+        """The archive of a cluster. Raises ArchiveError for a directory of something else or of another cluster."""
+        archive = cls(Path(path).absolute(), disk or OsDisk())
+        if archive.disk.exists(archive.path / HEADER):
+            found = archive.header().cluster_id
+            if found != cluster_id:
+                raise ArchiveError(
+                    f"{path}: the archive of another cluster ({found}, this one is {cluster_id}); "
+                    "choose another directory"
+                )
+            return archive
+        if archive.disk.exists(archive.path):
+            if not archive.disk.is_dir(archive.path):
+                raise ArchiveError(f"{path}: a file; an archive needs a directory")
+            names = archive.disk.list_dir(archive.path)
+            if set(names) - {f"{HEADER}.tmp"}:
+                raise ArchiveError(
+                    f"{path}: holds other files ({names[0]}) and no archive; choose one that is empty or not there yet"
+                )
+        archive.disk.make_dir(archive.path)
+        archive.disk.write_atomic(archive.path / HEADER, seal(ArchiveHeader(cluster_id)))
+        return archive
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """For who changes the archive: one at a time. Raises ArchiveError when somebody else is at it."""
+        try:
+            fd = self.disk.lock(self.path / LOCK)
+        except BlockingIOError:
+            raise ArchiveError(f"{self.path}: another `ottla archive` is changing it; wait until it is done") from None
+        try:
+            yield
+        finally:
+            self.disk.close(fd)
+
+    def header(self) -> ArchiveHeader:
+        """Whose archive it is. Raises ArchiveError for a damaged or newer one."""
+        path = self.path / HEADER
+        try:
+            return unseal(self.disk.read_bytes(path), ArchiveHeader, newest_format=FORMAT)
+        except NotWholeError as error:
+            raise ArchiveError(f"{path}: {error}") from None
+
+    def topics(self) -> list[ArchivedTopic]:
+        """All topics, by name. Raises ArchiveError for a manifest that is damaged."""
+        directory = self.path / TOPICS
+        names = self.disk.list_dir(directory) if self.disk.exists(directory) else []
+        return [topic for name in names if (topic := self.topic(name)) is not None]
+
+    def selected(self, names: tuple[str, ...]) -> list[ArchivedTopic]:
+        """The topics of these names, all without one. Raises ArchiveError for one that is not there."""
+        found = {topic.name: topic for topic in self.topics()}
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ArchiveError(
+                f"{self.path}: topic {missing[0]!r} is not in the archive; `ottla archive list` shows all"
+            )
+        return [found[name] for name in dict.fromkeys(names)] if names else list(found.values())
+
+    def topic(self, name: str) -> ArchivedTopic | None:
+        """A topic, None where it was never archived."""
+        return self._read(self.path / TOPICS / name / TOPIC, ArchivedTopic)
+
+    def save(self, topic: ArchivedTopic) -> None:
+        """Replace what the archive says of a topic. The files that it names must be there, durably."""
+        directory = self.topic_directory(topic.name)
+        self.disk.make_dir(directory)
+        self.disk.write_atomic(directory / TOPIC, seal(topic))
+
+    def groups(self) -> GroupPositions:
+        """Where consumer groups were."""
+        return self._read(self.path / GROUPS, GroupPositions) or GroupPositions()
+
+    def save_groups(self, groups: GroupPositions) -> None:
+        """Replace the positions of groups."""
+        self.disk.write_atomic(self.path / GROUPS, seal(groups))
+
+    def topic_directory(self, name: str) -> Path:
+        """Where a topic's manifest and files lie. Names of topics are fit for names of directories."""
+        return self.path / TOPICS / name
+
+    def _read(self, path: Path, kind: type[T]) -> T | None:
+        try:
+            return unseal(self.disk.read_bytes(path), kind)
+        except FileNotFoundError:
+            return None
+        except NotWholeError as error:
+            raise ArchiveError(f"{path}: {error}") from None

@@ -1,0 +1,135 @@
+"""What an archive says of itself.
+
+```
+  ARCHIVE/
+    archive.json                    format, and of which cluster
+    groups.json                     positions of consumer groups in the archived topics
+    topics/flights.events/
+      topic.json                    topic id, settings, and by partition the ranges of offsets and their files
+      0/00000000000000000000-00000000000000120000.parquet     the records of [0, 120000)
+```
+
+The ranges of a partition, those with a file and those without, follow each other from its `start` to its `end` without
+a hole. Offsets of a range that no record has are legal: compaction, markers and aborted transactions leave them. A
+range without a file has no record at all, or, if it `is_lost`, had some that expired before they were archived.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+FORMAT = 1
+"""Of the directory. An archive of another format is refused."""
+
+
+class ArchiveError(Exception):
+    """An archive cannot be opened, written, read or restored. One line: which, what is wrong, what to do."""
+
+
+class ArchiveHeader(Struct, frozen=True):
+    """Whose topics these are; an archive has those of one cluster."""
+
+    cluster_id: str | None
+    format: int = FORMAT
+
+
+class Epoch(Struct, frozen=True, array_like=True):
+    """From this offset on, up to the next of them, batches have this leader epoch."""
+
+    epoch: int
+    start_offset: int
+
+
+class ArchivedRange(Struct, frozen=True, omit_defaults=True):
+    """Offsets from `start` up to and without `end`. With `file`, relative to its topic, what the file holds.
+
+    `crc32c` is of the whole file; timestamps are in milliseconds, None without a record.
+    """
+
+    start: int
+    end: int
+    file: str | None = None
+    rows: int = 0
+    bytes: int = 0
+    crc32c: int = 0
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+    epochs: tuple[Epoch, ...] = ()
+    is_lost: bool = False
+
+
+class ArchivedPartition(Struct, frozen=True):
+    """A partition from the first offset that was archived up to the last."""
+
+    partition: int
+    start: int
+    ranges: tuple[ArchivedRange, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The offset that the next run begins with."""
+        return self.ranges[-1].end if self.ranges else self.start
+
+    @property
+    def files(self) -> tuple[ArchivedRange, ...]:
+        """The ranges that have a file."""
+        return tuple(each for each in self.ranges if each.file is not None)
+
+    @property
+    def rows(self) -> int:
+        """How many records there are."""
+        return sum(each.rows for each in self.ranges)
+
+    @property
+    def lost(self) -> int:
+        """How many offsets expired before they were archived."""
+        return sum(each.end - each.start for each in self.ranges if each.is_lost)
+
+    def extended(self, ranges: Iterable[ArchivedRange]) -> "ArchivedPartition":
+        """With more ranges at the end; neighbours without a file and of one kind become one."""
+        found = list(self.ranges)
+        for each in ranges:
+            assert each.start == (found[-1].end if found else self.start)
+            assert each.end > each.start
+            last = found[-1] if found else None
+            if last is not None and last.file is each.file is None and last.is_lost == each.is_lost:
+                found[-1] = ArchivedRange(last.start, each.end, is_lost=each.is_lost)
+            else:
+                found.append(each)
+        return ArchivedPartition(self.partition, self.start, tuple(found))
+
+
+class ArchivedTopic(Struct, frozen=True):
+    """A topic: the settings are those it had of its own. `retired`: files it has no more, and since when (ms)."""
+
+    name: str
+    topic_id: str
+    replication_factor: int
+    settings: dict[str, str]
+    partitions: tuple[ArchivedPartition, ...] = ()
+    retired: dict[str, int] = {}
+    archived_ms: int = 0
+
+    def with_partition(self, partition: ArchivedPartition) -> "ArchivedTopic":
+        """With this in place of what was known of the partition of that number."""
+        others = [each for each in self.partitions if each.partition != partition.partition]
+        ordered = sorted([*others, partition], key=lambda each: each.partition)
+        return msgspec.structs.replace(self, partitions=tuple(ordered))
+
+
+class GroupPosition(Struct, frozen=True):
+    """Where a consumer group is in a partition, with its note."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class GroupPositions(Struct, frozen=True):
+    """Of all groups, as they were when the newest run began, so none is after the end of what it archived."""
+
+    positions: tuple[GroupPosition, ...] = ()
+    taken_ms: int = 0

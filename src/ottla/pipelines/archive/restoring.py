@@ -1,0 +1,190 @@
+"""An archive as the data directory of a broker of its own: equal records at equal offsets.
+
+Nothing in the protocol lets a client choose offsets. So a broker is started once on a directory that is not there yet,
+to create the topics with their settings; it is stopped, the segment files are written, and it is started again, which
+checks them and makes their indexes. Then the positions of the groups are committed, and the directory gets its name:
+before that nobody takes it for a restored one.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from ottla.client.admin import CreatedTopic, NewTopic
+from ottla.client.group_offsets import CommittedOffset
+from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.archive.archive import Archive
+from ottla.pipelines.archive.manifest import ArchivedPartition, ArchivedTopic, ArchiveError
+from ottla.pipelines.archive.segments import SegmentWriter
+from ottla.pipelines.archive.verification import verify
+
+_READY: Final = re.compile(r"is ready: kafka (\S+:\d+)")
+_ROWS: Final = 65_536
+_SETTINGS: Final = {
+    # Old records must not expire while they are restored.
+    "log.retention.check.interval.ms": "86400000000",
+    "auto.create.topics.enable": "false",
+}
+_STOP_SECONDS: Final = 600
+_CHECKPOINTS: Final = (
+    ".kafka_cleanshutdown",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+)
+
+
+class RestoredCluster(Protocol):
+    """What restoring asks of a broker: `ottla.client.blocking.BlockingClient` is one."""
+
+    def create_topic(self, topic: NewTopic) -> CreatedTopic:
+        """Create a topic."""
+        ...
+
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Where partitions begin and end."""
+        ...
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
+        """Commit for a group."""
+        ...
+
+
+Run = Callable[[Path], AbstractContextManager[RestoredCluster]]
+"""A broker on a data directory, which has stopped cleanly when the block is left."""
+
+
+class Restored(Struct, frozen=True):
+    """What was restored."""
+
+    topic: str
+    partitions: int
+    rows: int
+
+
+def restore(
+    archive: Archive, topics: Sequence[ArchivedTopic], target: Path, run: Run, *, keep: bool = False
+) -> list[Restored]:
+    """Make `target`, which must not be there or be empty, the data directory of a broker with these topics.
+
+    With `keep`, they get settings by which nothing expires. Raises ArchiveError for an archive that is damaged, before
+    anything is written, and for records that did not come back; ClientError; OSError.
+    """
+    disk = archive.disk
+    target = target.absolute()
+    if disk.exists(target) and (not disk.is_dir(target) or disk.list_dir(target)):
+        raise ArchiveError(f"{target}: restoring needs a directory that is empty or not there yet")
+    making = target.with_name(target.name + ".restoring")
+    if disk.exists(making):
+        raise ArchiveError(f"{making}: left by a restore that did not come to its end; remove it, and restore again")
+    damage = [line for each in verify(archive, list(topics)) for line in each.damage]
+    if damage:
+        raise ArchiveError(f"{archive.path}: damaged, nothing was restored: {damage[0]}")
+    disk.make_dir(making)
+    with run(making) as cluster:
+        for topic in topics:
+            settings = topic.settings | ({"retention.ms": "-1", "retention.bytes": "-1"} if keep else {})
+            cluster.create_topic(NewTopic(topic.name, _count(topic), 1, settings))
+    for name in _CHECKPOINTS:
+        disk.remove(making / name)
+    for topic in topics:
+        for number in range(_count(topic)):
+            _write_log(archive, topic, number, making / f"{topic.name}-{number}")
+    with run(making) as cluster:
+        _check(cluster, topics)
+        _commit_groups(archive, cluster, topics)
+    if disk.exists(target):
+        target.rmdir()
+    disk.rename(making, target)
+    return [Restored(each.name, _count(each), sum(part.rows for part in each.partitions)) for each in topics]
+
+
+@contextmanager
+def broker_on(directory: Path) -> Iterator[RestoredCluster]:
+    """`ottla serve` in a process of its own, and a client of it. Raises ArchiveError when it does not start or stop."""
+    from ottla.client.blocking import BlockingClient
+
+    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(directory), "--kafka", "127.0.0.1:0"]
+    for key, value in _SETTINGS.items():
+        command += ["--set", f"{key}={value}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            ready = _READY.search(process.stdout.readline())
+            if ready is None:
+                said = process.stderr.read().strip().splitlines()
+                raise ArchiveError(
+                    f"{directory}: a broker does not start on it: {said[-1] if said else 'no reason given'}"
+                )
+            with BlockingClient(ready[1], client_id="ottla-restore") as client:
+                yield client
+            process.send_signal(signal.SIGTERM)
+            _, said_last = process.communicate(timeout=_STOP_SECONDS)
+            if process.returncode not in {0, 143, -signal.SIGTERM}:
+                raise ArchiveError(f"{directory}: the broker on it did not end well: {said_last.strip()}")
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _count(topic: ArchivedTopic) -> int:
+    return max((each.partition for each in topic.partitions), default=0) + 1
+
+
+def _partition(topic: ArchivedTopic, number: int) -> ArchivedPartition:
+    return next((each for each in topic.partitions if each.partition == number), ArchivedPartition(number, 0))
+
+
+def _write_log(archive: Archive, topic: ArchivedTopic, number: int, directory: Path) -> None:
+    import pyarrow.parquet as pq
+
+    disk = archive.disk
+    for name in disk.list_dir(directory):
+        if name[:20].isdecimal():
+            disk.remove(directory / name)
+    partition = _partition(topic, number)
+    writer = SegmentWriter(directory, partition.start, disk)
+    for each in partition.files:
+        assert each.file is not None
+        for batch in pq.ParquetFile(archive.topic_directory(topic.name) / each.file).iter_batches(_ROWS):
+            writer.append(batch)
+    writer.finish(partition.end)
+
+
+def _check(cluster: RestoredCluster, topics: Sequence[ArchivedTopic]) -> None:
+    for topic in topics:
+        places = {TopicPartition(topic.name, number): _partition(topic, number) for number in range(_count(topic))}
+        for what, at, wanted in (
+            ("begin", OffsetAt.EARLIEST, {place: each.start for place, each in places.items()}),
+            ("end", OffsetAt.LATEST, {place: each.end for place, each in places.items()}),
+        ):
+            found = cluster.list_offsets(dict.fromkeys(places, int(at)), isolation=IsolationLevel.READ_COMMITTED)
+            for place, offset in wanted.items():
+                if found[place].offset != offset:
+                    raise ArchiveError(
+                        f"{place} should {what} at offset {offset}, restored it is {found[place].offset}"
+                    )
+
+
+def _commit_groups(archive: Archive, cluster: RestoredCluster, topics: Sequence[ArchivedTopic]) -> None:
+    ends = {TopicPartition(topic.name, each.partition): each.end for topic in topics for each in topic.partitions}
+    groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    for position in archive.groups().positions:
+        place = TopicPartition(position.topic, position.partition)
+        if place in ends:
+            # Without the leader epoch: the restored log begins with a new one.
+            offset = min(position.offset, ends[place])
+            groups.setdefault(position.group, {})[place] = CommittedOffset(offset, -1, position.metadata)
+    for group, offsets in groups.items():
+        cluster.commit_offsets(group, offsets)

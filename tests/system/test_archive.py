@@ -1,0 +1,153 @@
+"""An archive of a running broker, restored into a broker of its own; confluent-kafka is on the other side of both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker_process import BrokerProcess
+
+QUIET = {"log_level": 0}
+
+
+def ottla(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def done(*arguments: object) -> Any:
+    """What a command says as JSON; it must succeed."""
+    answer = ottla(*arguments, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def everything(bootstrap: str) -> dict[tuple[str, int], list[tuple]]:
+    """All records of all topics, with all that a consumer sees of them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            **QUIET,
+        }
+    )
+    places = [
+        TopicPartition(name, number, consumer.get_watermark_offsets(TopicPartition(name, number), timeout=30)[0])
+        for name, topic in consumer.list_topics(timeout=30).topics.items()
+        if not name.startswith("__")
+        for number in topic.partitions
+    ]
+    found: dict[tuple[str, int], list[tuple]] = {(each.topic, each.partition): [] for each in places}
+    consumer.assign(places)
+    at_end: set[tuple[str, int]] = set()
+    while len(at_end) < len(places):
+        message = consumer.poll(30)
+        assert message is not None, "nothing came for half a minute"
+        place = message.topic(), message.partition()
+        if message.error():
+            at_end.add(place)
+        else:
+            found[place].append(
+                (message.offset(), message.key(), message.value(), message.headers(), message.timestamp())
+            )
+    consumer.close()
+    return found
+
+
+def watermarks(bootstrap: str, places: list[tuple[str, int]]) -> list[tuple[int, int]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", **QUIET})
+    found = [consumer.get_watermark_offsets(TopicPartition(*place), timeout=30) for place in places]
+    consumer.close()
+    return found
+
+
+def fill(bootstrap: str) -> None:
+    """Records of every kind in `events.x` and `stamped`; aborted transactions; a beginning that was deleted."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    topics = [
+        NewTopic("events.x", 2, 1, config={"retention.ms": "-1", "segment.bytes": "1048576"}),
+        NewTopic("stamped", 1, 1, config={"message.timestamp.type": "LogAppendTime"}),
+        NewTopic("nothing", 1, 1),
+    ]
+    for creation in admin.create_topics(topics).values():
+        creation.result()
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": "t", "compression.type": "lz4", "linger.ms": 0, **QUIET}
+    )
+    producer.init_transactions(30)
+    for round_ in range(6):
+        producer.begin_transaction()
+        for number in range(200):
+            producer.produce(
+                "events.x",
+                None if number % 7 == 0 else b"value-%d" % number,
+                None if number % 5 == 0 else b"key-%d" % number,
+                partition=number % 2,
+                timestamp=1_000 * round_ + number,
+                headers=[("n", b"%d" % number), ("none", None), ("n", b"\xff")] if number % 3 else None,
+            )
+        producer.produce("stamped", b"round %d" % round_)
+        assert producer.flush(30) == 0
+        if round_ % 3 == 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    cut = admin.delete_records([TopicPartition("events.x", 1, 33), TopicPartition("stamped", 0, 1)])
+    for deletion in cut.values():
+        deletion.result()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", **QUIET})
+    consumer.commit(offsets=[TopicPartition("events.x", 0, 77, metadata="a note")], asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.slow
+def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path):
+    archive, restored = tmp_path / "archive", tmp_path / "restored"
+    places = [("events.x", 0), ("events.x", 1), ("stamped", 0), ("nothing", 0)]
+    with BrokerProcess(tmp_path / "data") as broker:
+        fill(broker.bootstrap)
+        ran = done("archive", "run", "--bootstrap", broker.bootstrap, archive)
+        assert {each["topic"] for each in ran} == {"events.x", "stamped", "nothing"}
+        assert sum(each["records"] for each in done("archive", "run", "--bootstrap", broker.bootstrap, archive)) == 0
+        original, bounds = everything(broker.bootstrap), watermarks(broker.bootstrap, places)
+    assert [len(original[place]) for place in places] == [400, 400 - 33, 4 - 1, 0]
+    assert not any(each["damage"] for each in done("archive", "verify", archive))
+    listed = {(each["topic"], each["partition"]): each for each in done("archive", "list", archive)}
+    assert [(listed[place]["start"], listed[place]["end"]) for place in places] == bounds
+    assert [listed[place]["records"] for place in places] == [len(original[place]) for place in places]
+
+    answer = ottla("archive", "sql", archive, 'select count(*) as n, count(value) as v from "events.x"', "--json")
+    values = [record[2] for place in places[:2] for record in original[place]]
+    assert json.loads(answer.stdout) == {"n": len(values), "v": sum(value is not None for value in values)}
+
+    done("archive", "restore", archive, "--data", restored)
+    assert ottla("archive", "restore", archive, "--data", restored).returncode == 1
+    with BrokerProcess(restored) as broker:
+        assert everything(broker.bootstrap) == original
+        assert watermarks(broker.bootstrap, places) == bounds
+        described = done("topic", "describe", "--bootstrap", broker.bootstrap, "events.x", "stamped")
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers", **QUIET})
+        [position] = consumer.committed([TopicPartition("events.x", 0)], timeout=30)
+        consumer.close()
+        assert (position.offset, position.metadata) == (77, "a note")
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **QUIET})
+        offsets: list[int] = []
+        for place in places:
+            producer.produce(
+                place[0], b"new", partition=place[1], on_delivery=lambda _, sent: offsets.append(sent.offset())
+            )
+            assert producer.flush(30) == 0
+        assert offsets == [end for _, end in bounds]
+    text = json.dumps(described)
+    assert "segment.bytes" in text
+    assert "LogAppendTime" in text
