@@ -12,6 +12,8 @@ from typing import Self
 
 from ottla.client.admin import Admin, CreatedTopic, NewTopic
 from ottla.client.blocking_io import BlockingIo, run_blocking
+from ottla.client.blocking_producer import BlockingProducer
+from ottla.client.blocking_transactions import BlockingTransactions
 from ottla.client.cluster import Cluster
 from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.client.configs import ConfigResource, ConfigSource
@@ -21,6 +23,7 @@ from ottla.client.group_offsets import CommittedOffset, commit_offsets, committe
 from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
 from ottla.client.options import ClientOptions
 from ottla.client.produce import Acks, ProducedBatch, produce_request, produced
+from ottla.client.producer_batch import Identity
 from ottla.client.read_replicas import ReadReplicas
 from ottla.client.retry import Deadline
 from ottla.model.error_code import ErrorCode
@@ -139,6 +142,14 @@ class BlockingClient:
         return run_blocking(
             self._cluster.retrying(lambda: self._produce(topic_partition, batches, acks, deadline), deadline)
         )
+
+    def producer(self, *, transactional_id: str | None = None, identity: Identity | None = None) -> BlockingProducer:
+        """A new idempotent producer of this client; with an id and an identity it writes to that one's transaction."""
+        return BlockingProducer(self._cluster, transactional_id=transactional_id, identity=identity)
+
+    def transactions(self, transactional_id: str) -> BlockingTransactions:
+        """The coordinator's side of the transactions of this id."""
+        return BlockingTransactions(self._cluster, transactional_id)
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Create a topic; see `Admin.create_topic`."""

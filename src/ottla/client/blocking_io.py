@@ -36,7 +36,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class BlockingConnection:
-    """A connection to one broker over a blocking socket, one request at a time."""
+    """A connection to one broker over a blocking socket: one request at a time, or some sent ahead of their answers."""
 
     def __init__(self, address: Address, options: ClientOptions, clock: Clock, sock: socket.socket) -> None:
         self._address = address
@@ -74,13 +74,22 @@ class BlockingConnection:
 
     async def request(self, message: ApiMessage, response: type[R], *, timeout_ms: int) -> R:
         """Send a request and wait for its answer; see `Connection.request`."""
+        assert not self._correlation, "the answers of what was sent ahead are taken first"
         version = self._versions.choose(type(message))
-        frame = self._exchange(message, version, timeout_ms)
-        try:
-            _, answer = wire.decode_response(message.API_KEY, version, frame)
-        except InvalidInputError as error:
-            raise self._end(ProtocolViolationError(f"the answer of {self._address} cannot be read: {error}")) from error
-        return cast("R", answer)
+        return self._decoded(message, version, self._exchange(message, version, timeout_ms), response)
+
+    def send_ahead(self, message: ApiMessage, *, timeout_ms: int) -> None:
+        """Send a request; its answer is taken later by `receive`, answers coming in the order of the requests."""
+        if self._error is not None:
+            raise self._error
+        self._send(message, self._versions.choose(type(message)), timeout_ms)
+
+    def receive(self, message: ApiMessage, response: type[R], *, timeout_ms: int) -> R:
+        """The answer to `message`, the oldest request that was sent ahead; raises as `request` does."""
+        if self._error is not None:
+            raise self._error
+        frame = self._receive(message, Deadline(self._clock, timeout_ms))
+        return self._decoded(message, self._versions.choose(type(message)), frame, response)
 
     def close(self) -> None:
         """End the connection."""
@@ -90,9 +99,20 @@ class BlockingConnection:
         if self._error is not None:
             raise self._error
         deadline = Deadline(self._clock, timeout_ms)
+        self._send(message, version, timeout_ms)
+        return self._receive(message, deadline)
+
+    def _send(self, message: ApiMessage, version: int, timeout_ms: int) -> None:
         try:
             self._socket.settimeout(timeout_ms / 1000)
             self._socket.sendall(self._correlation.request(message, version, True))
+        except TimeoutError:
+            raise self._end(_late(self._address, message, timeout_ms)) from None
+        except OSError as error:
+            raise self._end(lost(self._address, error, 1)) from error
+
+    def _receive(self, message: ApiMessage, deadline: Deadline) -> memoryview:
+        try:
             while not self._frames:
                 self._socket.settimeout(max(deadline.left_ms, 1) / 1000)
                 count = self._socket.recv_into(self._reader.buffer())
@@ -102,9 +122,7 @@ class BlockingConnection:
                 if deadline.passed and not self._frames:
                     raise TimeoutError
         except TimeoutError:
-            what = type(message).__name__.removesuffix("Request")
-            error = RequestTimedOutError(f"{self._address} did not answer {what} within {timeout_ms} ms")
-            raise self._end(error) from None
+            raise self._end(_late(self._address, message, deadline.timeout_ms)) from None
         except OSError as error:
             raise self._end(lost(self._address, error, 1)) from error
         except ProtocolViolationError as error:
@@ -113,11 +131,23 @@ class BlockingConnection:
         self._correlation.response(frame)
         return frame
 
+    def _decoded(self, message: ApiMessage, version: int, frame: memoryview, response: type[R]) -> R:
+        try:
+            _, answer = wire.decode_response(message.API_KEY, version, frame)
+        except InvalidInputError as error:
+            raise self._end(ProtocolViolationError(f"the answer of {self._address} cannot be read: {error}")) from error
+        return cast("R", answer)
+
     def _end(self, error: ClientError) -> ClientError:
         if self._error is None:
             self._error = error
         self._socket.close()
         return self._error
+
+
+def _late(address: Address, message: ApiMessage, timeout_ms: int) -> ClientError:
+    what = type(message).__name__.removesuffix("Request")
+    return RequestTimedOutError(f"{address} did not answer {what} within {timeout_ms} ms")
 
 
 class BlockingIo:

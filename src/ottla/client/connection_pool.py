@@ -31,6 +31,8 @@ class Lane(IntEnum):
     GENERAL = 0
     FETCH = 1
     COORDINATOR = 2
+    PRODUCE = 3
+    """Where a blocking producer sends requests ahead of their answers."""
 
 
 class ConnectionPool:
