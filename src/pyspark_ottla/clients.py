@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from ottla.client.blocking import BlockingClient
+from ottla.client.blocking_producer import BlockingProducer
 from ottla.client.cluster_metadata import TopicMetadata
 from ottla.client.fetch import FetchedBatches
 from ottla.client.group_offsets import CommittedOffset
@@ -23,6 +24,7 @@ class _Cache(threading.local):
     def __init__(self) -> None:
         self.process = os.getpid()
         self.clients: dict[Connection, BlockingClient] = {}
+        self.producers: dict[Connection, BlockingProducer] = {}
 
 
 _cache = _Cache()
@@ -80,7 +82,7 @@ def client_for(connection: Connection) -> BlockingClient:
     """The client of this thread for that cluster, made on first use. Never closed: it ends with the worker process."""
     if _cache.process != os.getpid():
         # After a fork the sockets are shared with the parent: leave them to it.
-        _cache.process, _cache.clients = os.getpid(), {}
+        _cache.process, _cache.clients, _cache.producers = os.getpid(), {}, {}
     client = _cache.clients.get(connection)
     if client is None:
         client = _cache.clients[connection] = BlockingClient(connection.bootstrap, **dict(connection.settings))
@@ -102,3 +104,15 @@ class ThreadClient:
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit for a group without members."""
         client_for(self._connection).commit_offsets(group_id, offsets)
+
+
+def producer_for(connection: Connection) -> BlockingProducer:
+    """The idempotent producer of this thread for that cluster: one producer id for all the tasks of a process.
+
+    One that has failed is replaced by one with another id.
+    """
+    client = client_for(connection)
+    producer = _cache.producers.get(connection)
+    if producer is None or producer.failure is not None:
+        producer = _cache.producers[connection] = client.producer()
+    return producer

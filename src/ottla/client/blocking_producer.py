@@ -108,6 +108,11 @@ class BlockingProducer:
         """Return when everything taken is appended, on all replicas in sync."""
         self._guarded(self._drain)
 
+    def abandon(self) -> None:
+        """Give up what is not appended yet; whether it will be is not known. This producer is at its end."""
+        self._failure = self._failure or ClientError("the producer was abandoned")
+        self._forget()
+
     def _guarded(self, work: Callable[[], None]) -> None:
         if self._failure is not None:
             raise self._failure

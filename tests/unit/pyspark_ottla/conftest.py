@@ -11,4 +11,5 @@ def log(monkeypatch: pytest.MonkeyPatch) -> ModelLog:
     for module in ("batch_reader", "stream_reader"):
         monkeypatch.setattr(f"pyspark_ottla.{module}.reader_for", lambda *_: model)
     monkeypatch.setattr("pyspark_ottla.writer.client_for", lambda *_: model)
+    monkeypatch.setattr("pyspark_ottla.writer.producer_for", lambda _: model)
     return model

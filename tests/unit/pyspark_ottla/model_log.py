@@ -124,6 +124,15 @@ class ModelLog:
         found.append(*((at, key, value, headers) for _, at, key, value, headers in records))
         return ProducedBatch(TopicPartition(topic, partition), ErrorCode.NONE, None, found.end - len(records), -1)
 
+    def send(self, topic_partition: TopicPartition, batch: bytearray) -> None:
+        self.produce_raw(*topic_partition, batch)
+
+    def flush(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
     def values(self, topic: str, partition: int) -> list[bytes | None]:
         return [
             value

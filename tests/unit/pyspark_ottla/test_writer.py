@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from kafka.partitioner import murmur2
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,7 +24,7 @@ from pyspark.sql.types import (
 
 from ottla.native import decode_records, walk_batches
 from pyspark_ottla import DefaultSource
-from pyspark_ottla.delivery import Delivered
+from pyspark_ottla.delivery import Delivered, Refused
 from pyspark_ottla.options import OptionError
 from tests.unit.pyspark_ottla.model_log import ModelLog
 
@@ -49,7 +50,10 @@ def schema(columns: str) -> StructType:
 def write(columns: str, batches: Sequence[pa.RecordBatch], *, overwrite: bool = False, **given: str) -> Delivered:
     options = {**BASE, **{name.replace("__", "."): value for name, value in given.items()}}
     writer = DefaultSource(options).writer(schema(columns), overwrite)
-    return pickle.loads(pickle.dumps(writer)).write(iter(batches))
+    planned = pickle.loads(pickle.dumps(writer))
+    message = planned.write(iter(batches))
+    planned.commit([message])
+    return message
 
 
 def batch(**columns) -> pa.RecordBatch:
@@ -160,13 +164,29 @@ def test_columns_that_make_no_record_are_refused_before_anything_is_written(colu
 
 
 def test_a_null_topic_is_refused(log):
-    with pytest.raises(ValueError, match="null topic present in the data"):
+    with pytest.raises(OptionError, match="null topic present in the data"):
         write("topic string, value string", [batch(topic=pa.array([None], pa.string()), value=["x"])])
 
 
-def test_a_topic_that_does_not_exist_is_named(log):
+def test_a_topic_that_does_not_exist_is_named_before_any_task_starts(log):
+    writer = DefaultSource({**BASE, "topic": "nowhere"}).writer(schema("value string"), False)
+    with pytest.raises(pickle.PickleError, match=r"^topic 'nowhere' does not exist on the broker"):
+        CloudPickleSerializer().dumps(writer)
+
+
+def test_a_topic_that_a_row_names_and_that_does_not_exist_fails_the_write_without_another_attempt(log):
+    rows = [batch(topic=["nowhere"], value=["x"])]
     with pytest.raises(OptionError, match="topic 'nowhere' does not exist on the broker"):
-        write("value string", [batch(value=["x"])], topic="nowhere")
+        write("topic string, value string", rows)
+
+
+def test_a_partition_that_does_not_exist_fails_the_write_without_another_attempt(log):
+    log.create("t", 2)
+    writer = DefaultSource({**BASE, "topic": "t"}).writer(schema("value string, partition int"), False)
+    message = writer.write(iter([batch(value=["x"], partition=pa.array([7], pa.int32()))]))
+    assert message == Refused("row 0: there is no partition 7, the topic has 2")
+    with pytest.raises(OptionError, match="there is no partition 7, the topic has 2"):
+        writer.commit([Delivered(3), message])
 
 
 def test_a_log_cannot_be_overwritten():
