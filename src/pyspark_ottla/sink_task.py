@@ -136,8 +136,8 @@ def _reason(error: ClientError, lease: Lease) -> str:
     code = error.code if isinstance(error, BrokerError) else None
     if code in _FENCED:
         return (
-            f"another driver took over transactionalId {lease.transactional_id!r}, or the batch took longer than "
-            f"kafka.transaction.timeout.ms: nothing of it was committed ({error})"
+            f"fenced: another driver took over transactionalId {lease.transactional_id!r}, or the batch took longer"
+            f" than kafka.transaction.timeout.ms: nothing of it was committed ({error})"
         )
     if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return (
