@@ -11,13 +11,18 @@ from pyspark_ottla.source import OttlaDataSource as DefaultSource
 from pyspark_ottla.worker_python import worker_python
 
 if TYPE_CHECKING:
+    from pyspark_ottla.partitioning import by_partition
     from pyspark_ottla.progress_listener import commit_progress
 
-__all__ = ["DefaultSource", "commit_progress", "lag", "lag_metrics", "worker_python"]
+__all__ = ["DefaultSource", "by_partition", "commit_progress", "lag", "lag_metrics", "worker_python"]
 
 
 def __getattr__(name: str) -> Any:
-    # Spark imports this package in each of its processes, and only the driver has a use for a listener.
+    # Spark imports this package in each of its processes, and only the driver has a use for these.
+    if name == "by_partition":
+        from pyspark_ottla.partitioning import by_partition
+
+        return by_partition
     if name == "commit_progress":
         from pyspark_ottla.progress_listener import commit_progress
 

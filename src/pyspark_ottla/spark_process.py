@@ -5,9 +5,15 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
+
+from ottla.runtime.rng import SystemRng
 
 _FACTORY_SECRETS = ("PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_DIR")
+
+
+def new_name() -> str:
+    """A name that nothing else has."""
+    return f"{SystemRng().randbelow(1 << 128):032x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,12 @@ class SparkTask:
 
         context = TaskContext.get()
         if context is None:
-            return cls(attempt=uuid4().hex)
+            return cls(attempt=new_name())
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         streaming = batch_id is not None
         return cls(
             index=context.partitionId(),
-            attempt=f"{context.taskAttemptId()}-{uuid4().hex[:8]}",
+            attempt=f"{context.taskAttemptId()}-{new_name()}",
             query_id=context.getLocalProperty("sql.streaming.queryId") if streaming else None,
             # Spark names the jobs of a query's run after it.
             run=context.getLocalProperty("spark.jobGroup.id") if streaming else None,

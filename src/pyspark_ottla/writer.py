@@ -15,7 +15,6 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -28,7 +27,7 @@ from pyspark_ottla.sink_commit import Skipped, TransactionPart, abort, commit
 from pyspark_ottla.sink_lease import Lease, take_lease
 from pyspark_ottla.sink_ledger import SinkLedger
 from pyspark_ottla.sink_task import Batch, TransactionTask
-from pyspark_ottla.spark_process import SparkTask, driver_id
+from pyspark_ottla.spark_process import SparkTask, driver_id, new_name
 from pyspark_ottla.write_columns import WriteColumns
 from pyspark_ottla.write_options import Mode, WriteOptions
 
@@ -57,12 +56,12 @@ def plan(options: WriteOptions, driver: str) -> Plan:
     if options.topic is not None:
         partition_count(client, options.topic)
     if options.mode is Mode.AT_LEAST_ONCE:
-        return Plan(uuid4().hex, None)
+        return Plan(new_name(), None)
     assert options.transactional_id is not None
     ledger = SinkLedger(client, options.transactional_id)
     ledger.create()
     transactions = client.transactions(options.transactional_id)
-    return Plan(uuid4().hex, take_lease(ledger, transactions, driver, options.transaction_timeout_ms))
+    return Plan(new_name(), take_lease(ledger, transactions, driver, options.transaction_timeout_ms))
 
 
 class _Writer:

@@ -106,7 +106,13 @@ class Sink:
         assert described is not None
         assert described.state != "Ongoing"
         consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 2}
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "g",
+                "fetch.wait.max.ms": 10,
+                "enable.partition.eof": True,
+                "log_level": 2,
+            }
         )
         consumer.assign([TopicPartition(self.topic, each, OFFSET_BEGINNING) for each in range(self.partitions)])
         values, ended = [], 0
