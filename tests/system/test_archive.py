@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -110,7 +109,6 @@ def fill(bootstrap: str) -> None:
     consumer.close()
 
 
-@pytest.mark.slow
 def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path):
     archive, restored = tmp_path / "archive", tmp_path / "restored"
     places = [("events.x", 0), ("events.x", 1), ("stamped", 0), ("nothing", 0)]
