@@ -15,6 +15,8 @@ from chaos.host_faults import FLUSHED_ONLY, HOST_FAULTS
 from tests.cluster import Cluster
 
 ROUNDS_PER_CHAPTER = 24
+ROUNDS_OF_HOSTS = 12
+"""Those take longer: so few in a chapter, that there are chapters of both kinds in a run."""
 
 
 @dataclass(slots=True)
@@ -94,9 +96,10 @@ def run_cluster(
     plans.append((True, plan_faults(share, of_hosts, rng)))
     first = 0
     for is_of_hosts, plan in plans:
-        for number, start in enumerate(range(0, len(plan), ROUNDS_PER_CHAPTER)):
+        length = ROUNDS_OF_HOSTS if is_of_hosts else ROUNDS_PER_CHAPTER
+        for number, start in enumerate(range(0, len(plan), length)):
             flushes = number % 2 == 0
-            faults = plan[start : start + ROUNDS_PER_CHAPTER]
+            faults = plan[start : start + length]
             if not flushes:
                 faults = [name for name in faults if name not in FLUSHED_ONLY]
             directory = root / f"{'hosts' if is_of_hosts else 'cluster'}-{number}"
