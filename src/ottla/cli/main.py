@@ -89,6 +89,7 @@ _COMMANDS = {
     "archive": ("ottla.cli.archive", "archive", "Keep topics as Parquet files; verify, query and restore them."),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
     "dlq": ("ottla.cli.dlq", "dlq", "Show dead letters, why they are there, send them back, delete them."),
+    "pipeline": ("ottla.cli.pipeline", "pipeline", "Run, test and watch pipelines on Spark that a file declares."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of data directories, and move logs between them."),
 }
 

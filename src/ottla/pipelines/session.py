@@ -131,6 +131,9 @@ class Session:
         chosen = settings(options, cores)
         os.environ["PYSPARK_PYTHON"] = sys.executable
         if is_local(chosen["spark.master"]):
+            from pyspark_ottla.worker_python import worker_python
+
+            os.environ["PYSPARK_PYTHON"] = worker_python()
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options.log.parent.mkdir(parents=True, exist_ok=True)
         conf = SparkConf().setAll([*chosen.items()])

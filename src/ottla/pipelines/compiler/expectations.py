@@ -7,6 +7,7 @@ what cannot be told is not expected.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.compiler.sources import REASON
 from ottla.pipelines.spec.model import Expect, Expectation, OnFail
@@ -17,7 +18,9 @@ _VERDICT = "_verdict"
 _BAD = "bad"
 
 
-def expect(step: str, action: Expect, rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+def expect(
+    step: str, action: Expect, rows: DataFrame, audit: AuditPoints = NO_AUDIT
+) -> tuple[DataFrame, DataFrame | None]:
     """The rows that go on, and those set aside with `_reason`; None where no condition sets aside.
 
     What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition.
@@ -25,7 +28,10 @@ def expect(step: str, action: Expect, rows: DataFrame) -> tuple[DataFrame, DataF
     deciding = [each for each in action.expect if each.on_fail != "warn"]
     counts = [f.count_if(_fails(each)).alias(f"{_BAD}:{each.name}") for each in action.expect]
     judged = rows.observe(f"{step}?", f.count(f.lit(1)).alias("rows"), *counts)
-    judged = judged.withColumn(_VERDICT, _first(deciding))
+    aside, dropped = _names(deciding, "dlq"), _names(deciding, "drop")
+    judged = audit.entering(step, judged, refuses=bool(aside)).withColumn(_VERDICT, _first(deciding))
+    if dropped:
+        judged = audit.dropping(step, judged, f.col(_VERDICT).isin(dropped))
     stopping = _names(deciding, "fail")
     good = judged
     if stopping:
@@ -34,7 +40,6 @@ def expect(step: str, action: Expect, rows: DataFrame) -> tuple[DataFrame, DataF
         good = good.where(f.when(f.col(_VERDICT).isin(stopping), stop).otherwise(f.col(_VERDICT).isNull()))
     elif deciding:
         good = good.where(f.col(_VERDICT).isNull())
-    aside = _names(deciding, "dlq")
     if not aside:
         return good.drop(_VERDICT), None
     reasons = _first([each for each in deciding if each.on_fail == "dlq"], text=True)

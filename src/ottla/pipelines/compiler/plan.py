@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ottla.pipelines.compiler import sources
+from ottla.pipelines.compiler.audit_points import AuditPoints
 from ottla.pipelines.compiler.lineage import owned
 from ottla.pipelines.compiler.python_modules import StepError
 from ottla.pipelines.compiler.records import letters, record
@@ -59,28 +60,34 @@ def compile_pipeline(
     spark: SparkSession,
     read: Callable[[Source], DataFrame],
     wanted: frozenset[str] | None = None,
+    audited: frozenset[str] | None = None,
 ) -> Compiled:
     """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test.
 
-    `wanted` limits it to what these names need. Raises StepError for a step that Spark cannot make sense of.
+    `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
+    steps whose dead letters the query writes, which are those that can balance. Raises StepError for a step that Spark
+    cannot make sense of.
     """
-    rows, refused = Rows(spark, spec.directory), dict[str, DataFrame]()
+    rows, refused = Rows(spark, spec.directory, AuditPoints(audited)), dict[str, DataFrame]()
     for source in spec.sources.values():
         if wanted is None or source.name in wanted:
-            good, bad = _source(spec, source, read(source))
+            good, bad = _source(spec, source, read(source), rows.audit)
             rows.add(source.name, good)
             if bad is not None:
                 refused[source.name] = bad
     for step in spec.steps:
         if wanted is None or step.name in wanted:
             good, bad = apply(step, rows)
-            rows.add(step.name, good.observe(step.name, f.count(f.lit(1)).alias("rows")))
+            good = good.observe(step.name, f.count(f.lit(1)).alias("rows"))
+            rows.add(step.name, rows.audit.leaving(step.name, good))
             if bad is not None:
-                refused[step.name] = bad
+                refused[step.name] = rows.audit.refused(step.name, bad)
     return Compiled(spec, rows.frames, refused)
 
 
-def _source(spec: PipelineSpec, source: Source, records: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+def _source(
+    spec: PipelineSpec, source: Source, records: DataFrame, audit: AuditPoints
+) -> tuple[DataFrame, DataFrame | None]:
     """The rows of a source. Of a table those that do not decode are left out; of a stream they are set aside, or, where
     there is no topic of dead letters, end the query: no record is lost in silence.
     """
@@ -88,7 +95,10 @@ def _source(spec: PipelineSpec, source: Source, records: DataFrame) -> tuple[Dat
         return sources.decode(source, sources.last_by_key(records)).good, None
     newest = f.max("timestamp").alias("newest")
     counted = records.observe(source.name, f.count(f.lit(1)).alias("rows"), newest)
+    counted = audit.entering(source.name, counted, refuses=spec.dead_letters is not None)
     decoded = sources.decode(source, counted, strict=spec.dead_letters is None)
+    good = audit.leaving(source.name, decoded.good)
     if decoded.refused is None:
-        return decoded.good, None
-    return decoded.good, decoded.refused.observe(f"{source.name}!", f.count(f.lit(1)).alias("rows"))
+        return good, None
+    refused = decoded.refused.observe(f"{source.name}!", f.count(f.lit(1)).alias("rows"))
+    return good, audit.refused(source.name, refused)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window as SqlWindow
 
+from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.expectations import expect
 from ottla.pipelines.compiler.origin import ORIGIN, with_origin
 from ottla.pipelines.compiler.python_modules import StepError, load, ship
@@ -28,6 +29,7 @@ class Rows:
 
     spark: SparkSession
     directory: Path
+    audit: AuditPoints = NO_AUDIT
     frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def add(self, name: str, rows: DataFrame) -> None:
@@ -52,7 +54,7 @@ def _apply(step: Step, rows: Rows) -> tuple[DataFrame, DataFrame | None]:
         case Sql():
             return _sql(step.action.sql, rows.spark), None
         case Expect():
-            return expect(step.name, step.action, inputs[0])
+            return expect(step.name, step.action, inputs[0], rows.audit)
         case Deduplicate():
             return _deduplicate(step.action, inputs[0]), None
         case Window():

@@ -36,6 +36,7 @@ _HOPELESS: Final = (
     UNDECODED,
     "OptionError",
     "DataLossError",
+    "another driver",
     "fenced",
     "PRODUCER_FENCED",
     "INVALID_PRODUCER_EPOCH",

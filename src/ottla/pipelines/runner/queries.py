@@ -1,6 +1,6 @@
 """The query of a sink: what it writes, how often, and from which checkpoint."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +9,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.pipelines.compiler import sources
-from ottla.pipelines.compiler.lineage import through
+from ottla.pipelines.compiler.lineage import owned, through
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.records import visible
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.table_write import TableWrite
-from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TableSink, TopicSink
+from ottla.pipelines.runner.topic_write import TopicWrite, one_writer, topic_options
+from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 GOOD, LETTER = "_good", "_letter"
 
@@ -39,10 +40,10 @@ def start(running: Running, spec: PipelineSpec, sink: Sink) -> StreamingQuery:
     frame, write = _written(running, compiled, sink)
     writer = frame.writeStream.queryName(query_name(spec, sink)).outputMode(sink.output)
     writer = writer.option("checkpointLocation", directory_of(spec, sink))
-    if isinstance(sink, TopicSink):
-        writer = writer.format("ottla").options(**_sink_options(running, sink))
+    if write is None:
+        assert isinstance(sink, TopicSink)
+        writer = writer.format("ottla").options(**topic_options(sink, running.bootstrap))
     else:
-        assert write is not None
         writer = writer.foreachBatch(write)
     if running.until_caught_up:
         writer = writer.trigger(availableNow=True)
@@ -52,8 +53,8 @@ def start(running: Running, spec: PipelineSpec, sink: Sink) -> StreamingQuery:
 
 
 def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
-    """The plan of what one sink needs, in a session of its own: views of several pipelines have the same names."""
-    spark = running.spark.newSession()
+    """The plan of what one sink needs. The session keeps its views."""
+    spark = running.spark
     needed = through(spec, sink.name)
 
     def read(source: Source) -> DataFrame:
@@ -62,7 +63,8 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
         group = group_of(spec, sink, source)
         return sources.stream(spark, sources.streaming_options(source, running.bootstrap, group))
 
-    return compile_pipeline(spec, spark, read, needed)
+    letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))
+    return compile_pipeline(spec, spark, read, needed, audited=letters_of)
 
 
 def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:
@@ -76,22 +78,17 @@ def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:
     return source.group if first.name == sink.name else f"{source.group}.{sink.name}"
 
 
-def _sink_options(running: Running, sink: TopicSink) -> Mapping[str, str]:
-    options = {"kafka.bootstrap.servers": running.bootstrap, "mode": sink.mode}
-    if sink.mode == "exactly-once":
-        options["transactionalId"] = sink.transactional_id
-    return {**options, **sink.options}
-
-
 def _written(
     running: Running, compiled: Compiled, sink: Sink
 ) -> tuple[DataFrame, Callable[[DataFrame, int], None] | None]:
-    """What a sink is given, and, for a table, what writes a micro-batch of it.
+    """What a sink is given, and what writes a micro-batch of it, where that is not Spark itself.
 
     Rows of a table and its dead letters go through one query side by side, a struct each: one of the two is null.
     """
     if isinstance(sink, TopicSink):
-        return compiled.records_of(sink), None
+        records = one_writer(sink, compiled.records_of(sink))
+        # Spark refuses data sources written in Python in the update mode; a function that it calls may do the same.
+        return records, TopicWrite(sink, running.bootstrap) if sink.output == "update" else None
     rows, letters = visible(compiled.rows[sink.input]), compiled.letters_of(sink)
     write = TableWrite(compiled.spec, sink, running.bootstrap, has_letters=letters is not None)
     if letters is None:
@@ -106,6 +103,3 @@ def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
     import json
 
     return [json.loads(each.json) for each in query.recentProgress]
-
-
-__all__ = ["GOOD", "LETTER", "Running", "TableSink", "compile_for", "group_of", "progress_of", "query_name", "start"]

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from ottla.pipelines.live_view import View, Watching
+from ottla.pipelines.runner.audited import Audited, audit_of
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
 from ottla.pipelines.runner.failure import Failure
 from ottla.pipelines.runner.supervisor import Supervisor, Watcher
@@ -18,6 +20,9 @@ from ottla.pipelines.session import Session, SessionOptions
 from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import SystemRng
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +54,28 @@ def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View
         for spec in specs:
             take_checkpoints(spec, stack)
         spark = stack.enter_context(session(specs[0], options.master, options.memory, options.conf or {})).spark
-        clock = SystemClock()
-        names = {f"{spec.name}.{sink.name}": spec for spec in specs for sink in spec.sinks}
-        stack.callback(view.close)
-        supervisor = Supervisor(Watching(names, view, clock), clock, SystemRng())
-        from ottla.pipelines.runner.queries import Running, progress_of, query_name, start
+        return supervise(spark, specs, options, view)
 
+
+def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: RunOptions, view: View) -> Outcome:
+    """Run them on a session that is there. The checkpoints are taken already; the view is closed."""
+    from ottla.pipelines.runner.queries import Running, progress_of, query_name, start
+
+    clock = SystemClock()
+    names = {query_name(spec, sink): spec for spec in specs for sink in spec.sinks}
+    with ExitStack() as stack:
+        stack.callback(view.close)
+        audits = {spec.name: stack.enter_context(audit) for spec in specs if (audit := audit_of(spec, options))}
+        watching = Watching(names, view, clock)
+        supervisor = Supervisor(Audited(watching, names, audits), clock, SystemRng())
         for spec in specs:
-            running = Running(spark, options.bootstrap[spec.name], options.until_caught_up)
+            # A session of its own: the views of several pipelines may have the same names.
+            running = Running(spark.newSession(), options.bootstrap[spec.name], options.until_caught_up)
             for sink in spec.sinks:
                 supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), progress_of)
         with stopping_on_signals(supervisor) as received:
             failed = supervisor.run()
-        return Outcome(failed, received[0] if received else None)
+    return Outcome(failed, received[0] if received else None)
 
 
 def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:

@@ -4,11 +4,9 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
+from ottla.pipelines.runner.topic_write import query_of, write_batch
 from ottla.pipelines.spec.model import PipelineSpec, TableSink
 from ottla.runtime.clock import Clock, SystemClock
-
-QUERY_ID = "sql.streaming.queryId"
-"""The local property in which Spark keeps the id of the query whose micro-batch is written."""
 
 
 class Table(Protocol):
@@ -43,9 +41,7 @@ class TableWrite:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write one micro-batch."""
-        spark = batch.sparkSession
-        query = spark.sparkContext.getLocalProperty(QUERY_ID)
-        assert query is not None, f"Spark does not say {QUERY_ID}"
+        query = query_of(batch)
         if self._table is None:
             self._table = table(self._spec, self._sink, query)
         if self._has_letters:
@@ -70,10 +66,9 @@ class TableWrite:
             self._compacted_ms = now_ms
 
     def _write_letters(self, letters: DataFrame, query: str, number: int) -> None:
-        writer = letters.write.format("ottla").option("kafka.bootstrap.servers", self._bootstrap)
-        writer = writer.option("mode", "exactly-once").option("queryId", query).option("batchId", str(number))
         transactional_id = f"{self._spec.name}.{self._sink.name}.dead-letters"
-        writer.option("transactionalId", transactional_id).mode("append").save()
+        options = {"kafka.bootstrap.servers": self._bootstrap, "mode": "exactly-once"}
+        write_batch(letters.coalesce(1), {**options, "transactionalId": transactional_id}, query, number)
 
 
 def table(spec: PipelineSpec, sink: TableSink, query: str) -> Table:

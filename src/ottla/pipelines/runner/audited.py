@@ -1,0 +1,91 @@
+"""The audit of pipelines that run: every micro-batch is reported to the topic of its pipeline.
+
+The progress is what the supervisor sees. Spark's own listeners are told later, in a thread of the JVM's, and perhaps
+never of the last micro-batch before the driver ends.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.pipelines.runner.failure import Failure
+from ottla.pipelines.runner.supervisor import Watcher
+from ottla.pipelines.spec.model import PipelineSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.pipelines.audit.listener import AuditListener
+
+
+class Bootstraps(Protocol):
+    """Where the brokers of pipelines are."""
+
+    @property
+    def bootstrap(self) -> Mapping[str, str]:
+        """By the name of the pipeline."""
+        ...
+
+
+def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager[AuditListener] | None":
+    """What publishes the reports of a pipeline, in a `with` statement; None where it has no audit."""
+    if spec.audit is None:
+        return None
+    topic, window_ms = spec.audit.topic, spec.audit.window_ms
+
+    @contextmanager
+    def published() -> "Iterator[AuditListener]":
+        from ottla.pipelines.audit.listener import AuditListener
+        from ottla.pipelines.audit.publisher import Publisher
+
+        with Publisher(options.bootstrap[spec.name], topic) as publisher:
+            listener = AuditListener(spec.name, window_ms, publisher)
+            try:
+                yield listener
+            finally:
+                listener.flush()
+
+    return published()
+
+
+class Audited:
+    """A watcher that reports each micro-batch before it tells another watcher of it."""
+
+    def __init__(
+        self, watcher: Watcher, specs: Mapping[str, PipelineSpec], audits: "Mapping[str, AuditListener]"
+    ) -> None:
+        self._watcher = watcher
+        self._specs = specs
+        self._audits = audits
+
+    def progressed(self, name: str, progress: dict[str, Any]) -> None:
+        """A query did a micro-batch."""
+        audit = self._audits.get(self._specs[name].name)
+        if audit is not None:
+            audit.onQueryProgress(_Event(progress))  # type: ignore[arg-type]
+        self._watcher.progressed(name, progress)
+
+    def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
+        """A query failed and is started again."""
+        self._watcher.restarts(name, failure, wait_ms)
+
+    def gave_up(self, name: str, failure: Failure) -> None:
+        """A query failed for good."""
+        self._watcher.gave_up(name, failure)
+
+    def finished(self, name: str) -> None:
+        """A query has caught up."""
+        self._watcher.finished(name)
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        self._watcher.tick()
+
+
+class _Event:
+    """A progress in the form in which Spark tells listeners of it."""
+
+    def __init__(self, progress: dict[str, Any]) -> None:
+        self.progress = self
+        self.json = json.dumps(progress)
