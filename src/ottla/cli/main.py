@@ -87,9 +87,9 @@ _COMMANDS = {
         "Show the cluster, its brokers and what is not well; elect, decommission.",
     ),
     "archive": ("ottla.cli.archive", "archive", "Keep topics as Parquet files; verify, query and restore them."),
+    "pipeline": ("ottla.cli.pipeline", "pipeline", "Write, check, draw, test, run and watch pipelines on Spark."),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
     "dlq": ("ottla.cli.dlq", "dlq", "Show dead letters, why they are there, send them back, delete them."),
-    "pipeline": ("ottla.cli.pipeline", "pipeline", "Run, test and watch pipelines on Spark that a file declares."),
     "log": ("ottla.cli.main", "_LOG", "Look into the files of data directories, and move logs between them."),
 }
 

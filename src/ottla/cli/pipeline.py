@@ -1,11 +1,14 @@
-"""`ottla pipeline`: from a file to queries on Spark, and what goes with it."""
+"""`ottla pipeline`: pipelines on Spark, declared in files, from writing one to running it."""
 
 from ottla.cli.main import LazyCommands
 
 pipeline = LazyCommands(
     {
-        "run": ("ottla.cli.pipeline_run", "run", "Run pipelines, for ever or until they have caught up."),
+        "init": ("ottla.cli.pipeline_file", "init", "Write a small pipeline file that works, with tests."),
+        "lint": ("ottla.cli.pipeline_file", "lint", "Say all that is wrong with pipeline files, and where."),
+        "graph": ("ottla.cli.pipeline_file", "graph", "Draw a pipeline as Mermaid or SVG."),
         "test": ("ottla.cli.pipeline_run", "test", "Run the tests of a pipeline on the rows in its file."),
+        "run": ("ottla.cli.pipeline_run", "run", "Run pipelines, for ever or until they have caught up."),
         "inspect": ("ottla.cli.pipeline_run", "inspect", "Show rows of a source or step."),
         "lag": ("ottla.cli.pipeline_positions", "lag", "Show how far each sink is behind."),
         "reset": ("ottla.cli.pipeline_positions", "reset", "Let a pipeline go on from another place."),

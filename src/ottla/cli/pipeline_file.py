@@ -1,0 +1,110 @@
+"""`ottla pipeline init`, `lint` and `graph`: what is done with pipeline files without Spark."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json
+
+if TYPE_CHECKING:
+    from ottla.pipelines.spec import Mistake, PipelineSpec
+
+_FORMATS = ("mermaid", "svg", "json")
+
+
+@click.command("init")
+@click.argument("name")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Where to.  [NAME.toml]")
+def init(name: str, output: Path | None) -> None:
+    """Write a small pipeline file that works, with tests in it. A file that is there is left alone.
+
+    \b
+    Example:
+      ottla pipeline init orders && ottla pipeline test orders.toml
+    """
+    from ottla.pipelines.template import NAME, new_file
+
+    if not NAME.fullmatch(name):
+        raise click.BadParameter(f"{name!r} cannot name a pipeline: use a to z, 0 to 9, dot, dash and underscore")
+    path = output or Path(f"{name}.toml")
+    if path.suffix != ".toml":
+        raise click.BadParameter(f"{path} must end in .toml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(new_file(name, str(path)))
+    except FileExistsError:
+        raise CommandError(f"{path} is there already and was left alone: choose another name, or -o FILE") from None
+    click.echo(f"wrote {path}: try `ottla pipeline test {path}`")
+
+
+@click.command("lint")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of mistakes.")
+def lint(files: tuple[Path, ...], as_json: bool) -> int:
+    """Say all that is wrong with pipeline files, as FILE:LINE:COLUMN: MESSAGE (HINT), a line for each mistake.
+
+    Exit code 0 when there are only warnings, or nothing at all. Spark is not started: queries and expressions are
+    looked at by `ottla pipeline test`.
+
+    \b
+    Example:
+      ottla pipeline lint orders.toml
+    """
+    from ottla.pipelines.spec import check
+
+    mistakes: list[Mistake] = []
+    for file in files:
+        mistakes += check(file)[1]
+    if as_json:
+        print_json([msgspec.to_builtins(each) for each in mistakes])
+    else:
+        for each in mistakes:
+            click.echo(str(each))
+    return ExitCode.FAILED if any(each.severity == "error" for each in mistakes) else ExitCode.OK
+
+
+@click.command("graph")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(_FORMATS), help="[what FILE of --output ends in, else mermaid]")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to a file (.svg, .mmd).")
+def graph(file: Path, kind: str | None, as_json: bool, output: Path | None) -> None:
+    """Draw a pipeline: what it reads, its steps, where rows go.
+
+    \b
+    Examples:
+      ottla pipeline graph orders.toml
+      ottla pipeline graph orders.toml -o orders.svg
+    """
+    from ottla.pipelines.graph import graph_of
+    from ottla.pipelines.graph_mermaid import mermaid
+    from ottla.pipelines.graph_svg import svg
+
+    found = graph_of(read_spec(file))
+    ending = output.suffix.lstrip(".") if output is not None else ""
+    kind = "json" if as_json else kind or (ending if ending in _FORMATS else "mermaid")
+    if kind == "json":
+        text = msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"
+    else:
+        text = svg(found) if kind == "svg" else mermaid(found)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def read_spec(file: Path) -> "PipelineSpec":
+    """The pipeline of a file. Its mistakes are said on stderr, and raised in one line."""
+    from ottla.pipelines.spec import SpecErrors, read
+
+    try:
+        return read(file)
+    except SpecErrors as error:
+        for each in error.mistakes:
+            click.echo(str(each), err=True)
+        count = sum(each.severity == "error" for each in error.mistakes)
+        raise CommandError(f"{file} has {count} mistake{'s' if count != 1 else ''}; nothing was done") from None

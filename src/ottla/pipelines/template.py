@@ -1,0 +1,60 @@
+"""The file that `ottla pipeline init` writes: a small pipeline that works, with a test in it."""
+
+import re
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+"""What a pipeline of a new file may be called."""
+
+_TEMPLATE = """\
+# A pipeline of Ottla on Spark. `ottla pipeline lint {file}` says what is wrong with it, `ottla pipeline test {file}`
+# runs the tests at its end, without a broker; `ottla pipeline run {file}` runs it for ever. All that a file can say
+# stands in docs/pipelines.md.
+name = "{name}"
+
+# What is read. The topic must be there: ottla topic create {name}.orders
+[sources.orders]
+topics = ["{name}.orders"]
+start = "earliest"
+group = "{name}"                        # where lag is seen: ottla group describe {name}
+format = "json"
+schema = "customer string, item string, cents bigint, ordered_at timestamp"
+
+# Rows that cannot be right are set aside with the reason; the others go on.
+[[steps]]
+name = "checked"
+expect = [
+  {{ name = "has a customer", check = "customer is not null", on_fail = "dlq" }},
+  {{ name = "costs something", check = "cents > 0", on_fail = "dlq" }},
+]
+
+# Sources and earlier steps are views by their names.
+[[steps]]
+name = "paid"
+sql = "select customer, item, cents / 100 as price, ordered_at from checked"
+
+# What is written, each micro-batch in one transaction.
+[[sinks]]
+name = "prices"
+topic = "{name}.prices"
+key = "customer"
+
+[dead_letters]
+topic = "{name}.dead-letters"
+
+[[tests]]
+name = "an order has a price"
+given.orders = [{{ customer = "alice", item = "tea", cents = 350, ordered_at = "2026-01-01T09:00:00Z" }}]
+expect.paid = [{{ customer = "alice", item = "tea", price = 3.5 }}]
+dead_letters = []
+
+[[tests]]
+name = "what is wrong is set aside"
+given.orders = [{{ customer = "bob", item = "air", cents = 0 }}, "this is no JSON"]
+expect.paid = []
+"""
+
+
+def new_file(name: str, file: str) -> str:
+    """The text of a new pipeline file. `name` matches `NAME`."""
+    assert NAME.fullmatch(name), name
+    return _TEMPLATE.format(name=name, file=file)
