@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from pyspark_ottla.options import OptionError
 
-_WORKER_VARIABLES = ("PYTHON_WORKER_FACTORY_SOCK_PATH", "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET")
+_WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
+"""Begin the names of what Spark tells its processes: which port or socket to come to, and a secret."""
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
@@ -21,7 +22,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _is_for_people(error) and any(name in os.environ for name in _WORKER_VARIABLES):
+        if _is_for_people(error) and any(name.startswith(_WORKER_VARIABLES) for name in os.environ):
             os.environ[_HIDE_TRACEBACK] = "1"
         raise
 

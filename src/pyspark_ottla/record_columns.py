@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -30,19 +29,6 @@ _COLUMNS = StructType(
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
-_ARROW_COLUMNS = [
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", "UTC")),
-    pa.field("timestampType", pa.int32()),
-]
-_ARROW_HEADERS = pa.field(
-    "headers",
-    pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
-)
 
 
 def spark_schema(*, include_headers: bool, value_format: ValueFormat | None = None) -> StructType:
@@ -53,11 +39,27 @@ def spark_schema(*, include_headers: bool, value_format: ValueFormat | None = No
 
 def arrow_schema(*, include_headers: bool) -> Any:
     """The columns of records as Arrow's types. Spark takes record batches of exactly these types and of no others."""
-    return pa.schema([*_ARROW_COLUMNS, _ARROW_HEADERS] if include_headers else _ARROW_COLUMNS)
+    # Only here: Spark asks for the columns in a process that has no use for Arrow, whose import takes the longest.
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    columns = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestampType": pa.int32(),
+    }
+    if include_headers:
+        columns["headers"] = pa.list_(pa.field("element", header))
+    return pa.schema(list(columns.items()))
 
 
 def decoded_arrow_schema(value_format: ValueFormat, *, include_headers: bool) -> Any:
     """The same with the columns of decoded values, as Spark translates their types."""
+    import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
     added = to_arrow_schema(StructType(value_format.columns()), timezone="UTC")

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_ottla import lag
+from pyspark_ottla import lag, worker_python
 from tests.broker_process import BrokerProcess
 from tests.system.document import blocks
 
 EPOCH_MS = 1_000_000_000_000
 """The time of record 0, in 2001."""
+AVRO_TIME = {"type": "long", "logicalType": "timestamp-millis"}
 _names = count()
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (
         SparkSession.builder.master("local[2,4]")
@@ -238,6 +243,46 @@ def test_the_progress_of_a_stream_shows_how_far_it_is_behind(spark, cluster, tmp
     assert behind == [[40], [0]]
 
 
+def test_a_stream_that_ends_at_a_time_decodes_its_values_and_is_seen_as_a_group(spark, cluster, tmp_path):
+    topic = cluster.create()
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": "int"}, {"name": "at", "type": AVRO_TIME}],
+    }
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    at = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+    for number in range(10):
+        encoded = io.BytesIO()
+        fastavro.schemaless_writer(encoded, schema, {"n": number, "at": at})
+        value = b"no Avro" if number == 4 else encoded.getvalue()
+        producer.produce(topic, value, timestamp=EPOCH_MS + number * 1000)
+    assert producer.flush(60) == 0
+    group = f"{topic}-group"
+    frame = stream(
+        spark,
+        cluster,
+        topic,
+        valueFormat="avro",
+        valueSchema=json.dumps(schema),
+        endingTimestamp=str(EPOCH_MS + 8_000),
+        maxOffsetsPerTrigger="5",
+        groupId=group,
+        **{"kafka.max.poll.records": "500"},
+    )
+    got: list[str] = []
+    columns = f.concat_ws(" ", "offset", "data.n", f.unix_millis("data.at"), "error")
+    run(frame.select(columns.alias("value")), tmp_path, got)
+    at_ms = int(at.timestamp() * 1000)
+    assert [line for line in got if not line.startswith("4 ")] == [f"{n} {n} {at_ms}" for n in range(8) if n != 4]
+    assert [line for line in got if "bytes are left" in line or "ends before" in line or "not of this" in line] == got[
+        4:5
+    ]
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+    [answer] = cluster.admin.list_consumer_group_offsets([wanted]).values()
+    assert answer.result(60).topic_partitions[0].offset == 8
+
+
 def test_a_stream_writes_to_a_topic_per_row(spark, cluster, tmp_path):
     source, even, odd = cluster.create(), cluster.create(), cluster.create()
     cluster.produce(source, range(100))
@@ -292,8 +337,9 @@ def test_a_broker_that_is_killed_and_started_again_costs_a_stream_nothing(
 def test_a_mistake_in_the_options_is_told_when_the_frame_is_made_or_read(spark, cluster):
     with pytest.raises(AnalysisException, match="unknown option startingofset: did you mean startingOffsets"):
         read(spark, cluster, "t", startingOfset="earliest")
-    with pytest.raises(PySparkException, match="'no-such-topic' does not exist on the broker"):
+    with pytest.raises(PySparkException, match="'no-such-topic' does not exist on the broker") as failure:
         read(spark, cluster, "no-such-topic").collect()
+    assert str(failure.value).splitlines()[0].endswith("check the name, or create the topic first")
     with pytest.raises(PySparkException, match="required column 'value' not found among id"):
         write(spark.range(1), cluster, "t")
 

@@ -5,12 +5,13 @@ can be made after a fork, in any thread, and inside of a running event loop. Lar
 and handed out as views of it.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from ottla.client.admin import Admin, CreatedTopic, NewTopic
 from ottla.client.blocking_io import BlockingIo, run_blocking
 from ottla.client.blocking_producer import BlockingProducer
 from ottla.client.blocking_transactions import BlockingTransactions
@@ -30,6 +31,9 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceResponse
+
+if TYPE_CHECKING:
+    from ottla.client.admin import CreatedTopic, NewTopic
 
 logger = logging.getLogger(__name__)
 
@@ -153,10 +157,15 @@ class BlockingClient:
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Create a topic; see `Admin.create_topic`."""
+        # Only here: readers and writers, which start often, have no use for it.
+        from ottla.client.admin import Admin
+
         return run_blocking(Admin(self._cluster).create_topic(topic))
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         """The settings that a topic has of its own, secrets left out. Raises TopicNotFoundError."""
+        from ottla.client.admin import Admin
+
         entries = run_blocking(Admin(self._cluster).describe_configs(ConfigResource.topic(topic)))
         return {
             each.name: each.value for each in entries if each.source is ConfigSource.TOPIC and each.value is not None

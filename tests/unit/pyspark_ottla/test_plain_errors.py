@@ -12,7 +12,8 @@ from pyspark_ottla.plain_errors import plain_errors
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
-    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    for name in ("PORT", "SECRET", "SOCK_DIR", "SOCK_PATH"):
+        monkeypatch.delenv(f"PYTHON_WORKER_FACTORY_{name}", raising=False)
 
 
 def hides_after(error: Exception) -> bool:
@@ -21,15 +22,17 @@ def hides_after(error: Exception) -> bool:
     return os.environ["SPARK_HIDE_TRACEBACK"] == "1"
 
 
+@pytest.mark.parametrize("variable", ["PORT", "SOCK_DIR", "SOCK_PATH"])
 @pytest.mark.parametrize("error", [OptionError("write x"), BrokerUnreachableError("no broker")])
-def test_an_error_that_is_a_sentence_for_people_goes_without_its_traceback(error):
+def test_an_error_that_is_a_sentence_for_people_goes_without_its_traceback(error, variable, monkeypatch):
+    monkeypatch.setenv(f"PYTHON_WORKER_FACTORY_{variable}", "1")
     assert hides_after(error)
 
 
-def test_an_error_that_nobody_expected_keeps_its_traceback():
+def test_an_error_that_nobody_expected_keeps_its_traceback(monkeypatch):
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
     assert not hides_after(KeyError("x"))
 
 
-def test_a_process_that_is_not_sparks_is_left_alone(monkeypatch):
-    monkeypatch.delenv("PYTHON_WORKER_FACTORY_PORT")
+def test_a_process_that_is_not_sparks_is_left_alone():
     assert not hides_after(OptionError("write x"))

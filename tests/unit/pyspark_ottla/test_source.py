@@ -31,6 +31,17 @@ def test_the_workers_that_spark_forks_import_neither_pandas_nor_an_event_loop():
     assert said.strip() == "[]"
 
 
+def test_asking_for_the_columns_imports_neither_arrow_nor_the_client():
+    code = (
+        "import sys, pyspark_ottla\n"
+        "pyspark_ottla.DefaultSource({'kafka.bootstrap.servers': 'x:1', 'subscribe': 't'}).schema()\n"
+        "heavy = ('pyarrow', 'numpy', 'ottla.client.blocking', 'urllib.request')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
+
+
 def test_asking_for_the_name_does_not_import_the_client():
     code = "import sys, pyspark_ottla; print('ottla.client.blocking' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
