@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from pyspark_ottla.archived_log import with_archive
 from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, deleted, report, truncated
 from pyspark_ottla.log_client import LogReader
@@ -30,7 +31,7 @@ class OttlaReader(DataSourceReader):
     @plain_errors()
     def partitions(self) -> list[InputPartition]:
         """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
-        client = reader_for(self._options.connection, self._options.isolation)
+        client = with_archive(reader_for(self._options.connection, self._options.isolation), self._options.archive)
         ranges = self._ranges(client)
         if self._filters is not None:
             ranges = self._filters.narrow(client, ranges)
@@ -82,6 +83,7 @@ def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
     # Spark makes up a partition of its own when a batch has none.
     if isinstance(partition, TaskRanges):
         with plain_errors():
-            reader = RangeReader(reader_for(options.connection, options.isolation, options.rack), options.fetch)
+            client = reader_for(options.connection, options.isolation, options.rack)
+            reader = RangeReader(with_archive(client, options.archive), options.fetch)
             for each in partition.ranges:
                 yield from reader.read(each)

@@ -27,6 +27,7 @@ READ_OPTIONS = (
     *STARTING_OPTIONS,
     *ENDING_OPTIONS,
     *VALUE_OPTIONS,
+    "archive",
     "includeHeaders",
     "failOnDataLoss",
     "pushdown",
@@ -98,6 +99,8 @@ class ReadOptions:
     """Whether a batch takes filters."""
     admission: Admission
     fetch: FetchOptions
+    archive: str | None = None
+    """The directory that records come from which the brokers do not have any more."""
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":
@@ -122,6 +125,7 @@ class ReadOptions:
             pushdown=options.boolean("pushdown", default=False),
             admission=_admission(options),
             fetch=_fetch(options),
+            archive=options.text("archive"),
         )
 
     def plan(self, ranges: Sequence[OffsetRange]) -> list[TaskRanges]:

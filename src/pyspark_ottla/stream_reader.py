@@ -15,10 +15,12 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.runtime.clock import Clock, SystemClock
 from pyspark_ottla.admission import limit_bytes, limit_rows
+from pyspark_ottla.archived_log import with_archive
 from pyspark_ottla.batch_reader import read_task
-from pyspark_ottla.clients import Reader, reader_for
+from pyspark_ottla.clients import reader_for
 from pyspark_ottla.data_loss import LogState, report, resume
 from pyspark_ottla.group_progress import GroupProgress
+from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets, joined
 from pyspark_ottla.offset_range import ranges_between
 from pyspark_ottla.plain_errors import plain_errors
@@ -117,8 +119,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A copy for a task knows the options and nothing of how far the query is."""
         return OttlaStreamReader, (self._options,)
 
-    def _client(self) -> Reader:
-        return reader_for(self._options.connection, self._options.isolation)
+    def _client(self) -> LogReader:
+        return with_archive(reader_for(self._options.connection, self._options.isolation), self._options.archive)
 
     def _state(self) -> LogState:
         client = self._client()

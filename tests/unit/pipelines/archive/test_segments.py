@@ -11,6 +11,7 @@ from ottla.native import decode_arrow, decode_records, walk_batches
 from ottla.pipelines.archive import segments
 from ottla.pipelines.archive.file_writer import arrow_schema
 from ottla.pipelines.archive.segments import SegmentWriter
+from ottla.records.arrow_batches import SEGMENT_OFFSETS
 from ottla.runtime.disk import OsDisk
 
 
@@ -78,7 +79,7 @@ def test_offsets_without_a_record_at_the_end_are_not_given_again(tmp_path):
     assert [each[0] for each in decode_records(data, max_decompressed_bytes=1 << 20)] == [0, 1]
     for file in tmp_path.iterdir():
         inside, _, _ = walk_batches(file.read_bytes(), check_crc=True)
-        assert inside[-1].last_offset - int(file.stem) <= segments.SEGMENT_OFFSETS
+        assert inside[-1].last_offset - int(file.stem) <= SEGMENT_OFFSETS
 
 
 def test_a_log_without_a_record_begins_where_it_began(tmp_path):
