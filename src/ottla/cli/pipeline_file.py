@@ -54,11 +54,7 @@ def lint(files: tuple[Path, ...], as_json: bool) -> int:
     Example:
       ottla pipeline lint orders.toml
     """
-    from ottla.pipelines.spec import check
-
-    mistakes: list[Mistake] = []
-    for file in files:
-        mistakes += check(file)[1]
+    mistakes = [each for file in files for each in _mistakes_of(file)]
     if as_json:
         print_json([msgspec.to_builtins(each) for each in mistakes])
     else:
@@ -97,12 +93,24 @@ def graph(file: Path, kind: str | None, as_json: bool, output: Path | None) -> N
         output.write_text(text, encoding="utf-8")
 
 
+def _mistakes_of(file: Path) -> "list[Mistake]":
+    from ottla.pipelines.spec import SpecErrors, check, load
+
+    if file.suffix in (".toml", ".yaml", ".yml"):
+        return check(file)[1]
+    try:
+        load(file)
+    except SpecErrors as error:
+        return error.mistakes
+    return []
+
+
 def read_spec(file: Path) -> "PipelineSpec":
-    """The pipeline of a file. Its mistakes are said on stderr, and raised in one line."""
-    from ottla.pipelines.spec import SpecErrors, read
+    """The pipeline of a file, or of a module (`file.py:name`). Mistakes are said on stderr, and raised in one line."""
+    from ottla.pipelines.spec import SpecErrors, load
 
     try:
-        return read(file)
+        return load(file)
     except SpecErrors as error:
         for each in error.mistakes:
             click.echo(str(each), err=True)

@@ -172,10 +172,10 @@ def _cell(value: Any) -> Any:
 
 def read_spec(file: Path) -> "PipelineSpec":
     """The pipeline of a file; its mistakes go to standard error, a line each, before CommandError is raised."""
-    from ottla.pipelines.spec import SpecErrors, read
+    from ottla.pipelines.spec import SpecErrors, load
 
     try:
-        return read(file)
+        return load(file)
     except SpecErrors as error:
         for mistake in error.mistakes[:-1]:
             report(CommandError(str(mistake)), debug=False)

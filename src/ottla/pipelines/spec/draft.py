@@ -1,6 +1,6 @@
 """A pipeline while its file is read: what could be read so far, and the places that mistakes point to."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
@@ -26,8 +26,8 @@ class Draft(Struct, kw_only=True):
     steps: list[Step] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
     tests: list[tuple[TestCase, Node]] = field(default_factory=list)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """What the file says of the pipeline as a whole."""
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """What steps do that were declared in Python."""
 
     def names(self) -> tuple[str, ...]:
         """What can be read: sources and steps."""

@@ -1,6 +1,7 @@
 """From a file to a pipeline: the tree of its values, the parts, then what they must be to each other."""
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,14 @@ def _document(content: bytes, suffix: str) -> Node:
     return root
 
 
-def assemble(root: Node, convert: Converter, directory: Path) -> PipelineSpec | None:
-    """The pipeline that a document describes, or None when the converter was told an error."""
-    draft = Draft(convert=convert, root=root)
+def assemble(
+    root: Node, convert: Converter, directory: Path, *, functions: Mapping[str, Callable[..., Any]] | None = None
+) -> PipelineSpec | None:
+    """The pipeline that a document describes, or None when the converter was told an error.
+
+    `functions` are those of steps, by the step's name, which need not be looked for.
+    """
+    draft = Draft(convert=convert, root=root, functions=dict(functions or {}))
     whole = convert.struct(
         PipelineSpec,
         Node({key: node for key, node in root.value.items() if key not in ("sources", *_LISTS)}, root.at, root.keys),
@@ -144,10 +150,21 @@ def assemble(root: Node, convert: Converter, directory: Path) -> PipelineSpec | 
     return msgspec.structs.replace(
         whole,
         sources=draft.sources,
-        steps=tuple(draft.steps),
+        steps=tuple(_with_function(draft, step) for step in draft.steps),
         sinks=tuple(draft.sinks),
         tests=tuple(test for test, _ in draft.tests),
     )
+
+
+def _with_function(draft: Draft, step: Step) -> Step:
+    function = draft.functions.get(step.name)
+    match step.action:
+        case Python() if function is not None:
+            return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, function=function))
+        case State() if function is not None:
+            return msgspec.structs.replace(step, action=msgspec.structs.replace(step.action, processor=function))
+        case _:
+            return step
 
 
 def _list(draft: Draft, key: str) -> list[Node]:
