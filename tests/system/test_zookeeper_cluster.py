@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.client.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster, wait_until
+from tests.unit.metadata.store.answer_eater import AnswerEater
 from tools.zookeeper import ZooKeeperServers
 
 
@@ -67,6 +69,31 @@ def test_brokers_serve_while_zookeeper_is_away_and_decide_when_it_is_back(cluste
     servers.start()
     cluster.create_topic("b")
     produce(cluster.bootstrap, "b", "when it is back")
+
+
+@pytest.mark.long
+def test_what_a_controller_is_asked_that_is_cut_off_from_zookeeper_is_decided_by_the_next_one(tmp_path: Path):
+    """Its own image stays as it was: it hears from the others who decides."""
+    (tmp_path / "brokers").mkdir()
+    with ZooKeeperServers(tmp_path / "zookeeper") as server, ExitStack() as around:
+        settings = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+        cluster = Cluster(tmp_path / "brokers", 3, settings)
+        ways = {number: AnswerEater(server.ports[0]) for number in cluster.brokers}
+        for number, broker in cluster.brokers.items():
+            around.callback(ways[number].close)
+            broker.metadata = server.location().replace(str(server.ports[0]), str(ways[number].port))
+        with cluster:
+            cluster.wait_until_registered()
+            before = cluster.metadata_of().controller_id
+            other = next(number for number in cluster.brokers if number != before)
+            ways[before].eat_all()
+            wait_until(lambda: cluster.metadata_of(at=other).controller_id not in (-1, before), "another controller")
+            with BlockingClient(cluster.brokers[before].bootstrap) as client:
+                client.create_topic(NewTopic("a", 1, 2))
+            assert [each.leader for each in cluster.metadata_of("a", at=other).topics["a"].partitions] != [-1]
+            ways[before].cut()
+            cluster.wait_until_registered()
+            cluster.create_topic("b")
 
 
 def test_a_broker_that_was_alone_is_joined_by_others_after_a_move(servers: ZooKeeperServers, tmp_path: Path):
