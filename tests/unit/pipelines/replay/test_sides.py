@@ -4,9 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from ottla.client.consumer_record import ConsumerRecord
 from ottla.pipelines.replay.replayed import ReplayError
@@ -17,6 +15,9 @@ SINK = TableSink(name="lake", input="events", format="delta", path="lake")
 
 
 def table(path: Path, names: list[str]) -> str:
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
     columns = {
         "id": pa.array([1, 2]),
         "at": pa.array([datetime(2013, 6, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
@@ -28,6 +29,7 @@ def table(path: Path, names: list[str]) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_equal_rows_are_equal_in_any_order_of_columns(tmp_path: Path):
     names = ["id", "at", "raw", "price", "parts"]
     one = table(tmp_path / "one", names)
@@ -40,6 +42,7 @@ def test_equal_rows_are_equal_in_any_order_of_columns(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_table_without_a_key_without_the_column_or_that_is_not_there_is_refused(tmp_path: Path):
     path = table(tmp_path / "one", ["id"])
     for key, where, message in (

@@ -1,0 +1,102 @@
+"""`ottla pipeline audit`: whether what went into a pipeline came out of it, batch by batch."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.connection import with_cluster
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json, print_table
+from ottla.cli.pipeline_run import BOOTSTRAP, FILE, bootstrap_of, read_spec
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.pipelines.audit.balance import Balance
+    from ottla.pipelines.audit.reading import Read
+    from ottla.pipelines.audit.report import Report
+
+FINDINGS_SHOWN = 50
+"""Of a pipeline that never balances there are as many as batches; `--json` has all."""
+
+
+@click.command("audit")
+@FILE
+@BOOTSTRAP
+@click.option("--since", metavar="TIME", help="Only batches that began then or later; -2h for two hours ago.")
+@click.option("--side", metavar="SUFFIX", help="Of the replay of that name.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document of totals and findings.")
+def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None, as_json: bool) -> int:
+    """Check what a pipeline reported of each micro-batch: gaps, repeats, and rows that are not accounted for.
+
+    Rows that come into a step go out, are dropped, or become dead letters; a batch begins where the one before ended;
+    a batch that ran again did the same. What does not hold is named with its batch and window, and the exit code is 1.
+
+    \b
+    Example:
+      ottla pipeline audit flights.toml --since -1d
+    """
+    from ottla.cli.start_position import parse_timestamp
+    from ottla.pipelines.audit.balance import balance_of
+    from ottla.pipelines.audit.reading import Read, reports
+    from ottla.runtime.clock import SystemClock
+
+    spec = read_spec(file)
+    if spec.audit is None:
+        raise CommandError(f"{file}: the pipeline has no [audit]: nothing is reported", ExitCode.NOT_FOUND)
+    name = spec.name if side is None else f"{spec.name}-{side}"
+    topic = spec.audit.topic if side is None else f"{spec.audit.topic}.{side}"
+    since_ms = parse_timestamp(since, SystemClock()) if since is not None else None
+    where = bootstrap_of(spec, bootstrap)
+    read = Read()
+
+    async def action(cluster: "Cluster") -> "list[Report]":
+        from ottla.cli.dlq import reader
+
+        del cluster
+        async with reader(where) as consumer:
+            return [each async for each in reports(consumer, topic, name, read, since_ms=since_ms)]
+
+    balance = balance_of(with_cluster(where, action))
+    if as_json:
+        from msgspec import to_builtins
+
+        print_json({"pipeline": name, "topic": topic, "foreign_records": read.foreign, **to_builtins(balance)})
+    else:
+        _show(balance, read, topic, name)
+    return ExitCode.FAILED if balance.findings else ExitCode.OK
+
+
+def _show(balance: "Balance", read: "Read", topic: str, name: str) -> None:
+    rows = [
+        (
+            _time(each.window_start_ms),
+            each.sink,
+            each.step,
+            *(each.rows.get(role) for role in ("in", "out", "dropped", "dead_letters")),
+            each.checksums.get("out"),
+        )
+        for each in balance.totals
+    ]
+    columns = ["WINDOW", "SINK", "STEP", "IN", "OUT", "DROPPED", "DEAD", "CHECKSUM OUT"]
+    print_table(columns, rows, right=["IN", "OUT", "DROPPED", "DEAD"])
+    for each in balance.findings[:FINDINGS_SHOWN]:
+        click.echo(f"{each.kind}: sink {each.sink}, window {_time(each.window_start_ms)}: {each.message}", err=True)
+    if len(balance.findings) > FINDINGS_SHOWN:
+        click.echo(f"and {len(balance.findings) - FINDINGS_SHOWN} more; --json has all", err=True)
+    if read.foreign:
+        click.echo(f"warning: {read.foreign} records of {topic} are no reports: {read.first_foreign}", err=True)
+    again = f", {balance.repeated} of them ran again and did the same" if balance.repeated else ""
+    if not balance.batches:
+        click.echo(f"{name} has reported nothing in {topic}")
+    elif balance.findings:
+        click.echo(f"{balance.batches} batches{again}: {len(balance.findings)} findings")
+    else:
+        click.echo(f"{balance.batches} batches{again}: it balances")
+
+
+def _time(timestamp_ms: int) -> str:
+    moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
