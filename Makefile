@@ -26,7 +26,7 @@ run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark p
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
 	@$(BIN)/python -m examples.failover
 
-test: $(STAMP)/dev ## Run the tests: those of single parts in two processes (WORKERS=4 for more), then those of whole systems
+test: $(STAMP)/dev ## Run the tests in two processes (WORKERS=4 for more): those of single parts, then those of whole systems
 	@WORKERS=$(WORKERS) tools/test
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute

@@ -7,7 +7,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from uuid import uuid4
 
 import pytest
@@ -39,8 +39,25 @@ def confluent_producer(broker: BrokerProcess, transactional_id: str, **settings:
     return producer
 
 
-def read_committed(broker: BrokerProcess, topic: str, isolation: str = "read_committed") -> list[bytes]:
-    """Every record of a topic that confluent-kafka shows, up to the end of each partition."""
+def read_committed(broker: BrokerProcess, topic: str) -> list[bytes]:
+    """Every committed record of a topic by confluent-kafka, once all its transactions are ended.
+
+    A commit is answered when it is decided; its markers, and with them the records, may come a moment later.
+    """
+    return shown(broker, topic, ends(broker, topic))
+
+
+def ends(broker: BrokerProcess, topic: str) -> list[int]:
+    """The end of each partition, behind transactions that are open as well."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "n", "isolation.level": "read_uncommitted"})
+    count = len(consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions)
+    found = [consumer.get_watermark_offsets(TopicPartition(topic, each), PATIENCE_S)[1] for each in range(count)]
+    consumer.close()
+    return found
+
+
+def shown(broker: BrokerProcess, topic: str, at_least: Sequence[int], isolation: str = "read_committed") -> list[bytes]:
+    """Every record of a topic that confluent-kafka shows, up to the ends of its partitions, `at_least` these."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -50,19 +67,18 @@ def read_committed(broker: BrokerProcess, topic: str, isolation: str = "read_com
             "enable.auto.commit": False,
         }
     )
-    count = len(consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(count)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(len(at_least))])
     values: list[bytes] = []
-    ended = 0
-    while ended < count:
+    ended: set[int] = set()
+    while len(ended) < len(at_least):
         message = consumer.poll(PATIENCE_S)
         assert message is not None, "the end of a partition was not told"
         if message.error() is None:
             value = message.value()
             assert value is not None
             values.append(value)
-        else:
-            ended += 1
+        elif message.offset() >= at_least[message.partition()]:
+            ended.add(message.partition())
     consumer.close()
     return sorted(values)
 
@@ -222,7 +238,7 @@ def test_committed_transactions_are_read_and_aborted_ones_are_not(
         (committed if commit else aborted).extend(values)
     assert read_committed(group_broker, topic) == sorted(committed)
     assert read_by_kafka_python(group_broker, topic) == sorted(committed)
-    everything = read_committed(group_broker, topic, "read_uncommitted")
+    everything = shown(group_broker, topic, ends(group_broker, topic), "read_uncommitted")
     assert set(committed) <= set(everything) <= set(committed + aborted)
 
 
@@ -395,13 +411,13 @@ def test_a_copy_is_exact_however_often_broker_and_copier_are_killed(tmp_path_fac
                 before = len(copied)
                 deadline = time.monotonic() + PATIENCE_S
                 while len(copied) < before + 60 and copier.poll() is None and time.monotonic() < deadline:
-                    copied = read_committed(broker, target)
+                    copied = shown(broker, target, [0] * PARTITIONS)
                 if round_number % 2:
                     broker.kill()
                 copier.kill()
             if round_number % 2:
                 broker.start()
-            copied = read_committed(broker, target)
+            copied = shown(broker, target, [0] * PARTITIONS)
             if len(copied) >= len(values):
                 break
         assert copied == sorted(values)
