@@ -319,17 +319,17 @@ def test_what_comes_while_a_group_reads_to_the_end_is_not_lost(cli: Cli) -> None
     assert found == [b"%d" % number for number in range(3_000)]
 
 
-def test_two_members_of_a_group_share_a_topic(cli: Cli, filled: str, tmp_path: Path) -> None:
-    group = f"g-{uuid4().hex[:8]}"
+def test_two_members_of_a_group_share_a_topic(cli: Cli, tmp_path: Path) -> None:
+    topic, group = cli.topic(2), f"g-{uuid4().hex[:8]}"
     outputs = [tmp_path / "one", tmp_path / "two"]
     members = []
     for output in outputs:
         with output.open("wb") as stream:
-            members.append(cli.start("consume", filled, "--group", group, "-o", "end", stdout=stream.fileno()))
+            members.append(cli.start("consume", topic, "--group", group, "-o", "beginning", stdout=stream.fileno()))
     try:
         wait_until(lambda: group_members(cli, group) == [1, 1])
-        cli.ok("produce", filled, "-p", "0", stdin=b"zero\n" * 10)
-        cli.ok("produce", filled, "-p", "1", stdin=b"one\n" * 10)
+        cli.ok("produce", topic, "-p", "0", stdin=b"zero\n" * 10)
+        cli.ok("produce", topic, "-p", "1", stdin=b"one\n" * 10)
         wait_until(lambda: sum(len(output.read_bytes().split()) for output in outputs) == 20)
     finally:
         for member in members:
