@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.ports import free_ports
+
 RETENTION_LATER = {"log.retention.check.interval.ms": "86400000"}
 """Tests write records of any age, and read them when retention may just have looked."""
 
@@ -45,7 +47,9 @@ class BrokerProcess:
         return self.wait_until_ready()
 
     def spawn(self) -> None:
-        """Begin to start."""
+        """Begin to start; where it listens is nobody else's while it is away."""
+        if not self.port:
+            (self.port,) = free_ports(1)
         command = [*self.inside, sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
         command += ["--kafka", f"{self.host}:{self.port}"]
         command += [] if self.metadata is None else ["--metadata", self.metadata]
