@@ -4,17 +4,19 @@ Names, defaults and limits are Kafka's (https://kafka.apache.org/documentation/#
 of a setting says it is Ottla's own; those put the unit and the limit last.
 """
 
-import sys
 from typing import Final
 
 from ottla.settings.broker_group_table import GROUP_PROTOCOL_SETTINGS
+from ottla.settings.broker_log_table import LOG_SETTINGS
 from ottla.settings.broker_replication_table import REPLICATION_SETTINGS
+from ottla.settings.broker_setting import broker_setting as _setting
+from ottla.settings.broker_transaction_table import TRANSACTION_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
-from ottla.settings.validators import Length, NotEmpty, OneOf, Range, Validator
-from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
+from ottla.settings.validators import Length, NotEmpty, OneOf, Range
+from ottla.settings.value import INT_MAX, SettingType
 
 _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST, _PASSWORD = (
     SettingType.BOOLEAN,
@@ -26,28 +28,6 @@ _BOOLEAN, _STRING, _INT, _SHORT, _LONG, _LIST, _PASSWORD = (
     SettingType.PASSWORD,
 )
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-
-
-def _setting(
-    name: str,
-    kind: SettingType,
-    default: str | None,
-    validator: Validator | None,
-    importance: Importance,
-    documentation: str,
-    update_mode: UpdateMode = UpdateMode.READ_ONLY,
-    no_effect: str | None = None,
-) -> SettingDefinition:
-    return SettingDefinition(
-        name=name,
-        type=kind,
-        default=default,
-        documentation=documentation,
-        validator=validator,
-        importance=importance,
-        update_mode=update_mode,
-        no_effect=no_effect,
-    )
 
 
 _IDENTITY_AND_LISTENERS: Final = (
@@ -295,173 +275,6 @@ _TOPICS: Final = (
     ),
 )
 
-_LOG: Final = (
-    _setting(
-        "log.flush.before.ack",
-        _BOOLEAN,
-        "true",
-        None,
-        _HIGH,
-        "Whether acks=all is acknowledged, and a record shown to consumers, only once it is on disk. With false, as "
-        "in Kafka, once it is written: a power cut may take it back. Ottla's own.",
-    ),
-    _setting(
-        "log.flush.offset.checkpoint.interval.ms",
-        _INT,
-        "60000",
-        Range(1),
-        _HIGH,
-        "How often is noted up to where the logs are on disk; recovery reads from there.",
-    ),
-    _setting(
-        "log.cleaner.backoff.ms",
-        _LONG,
-        "15000",
-        Range(0),
-        _MEDIUM,
-        "How long the cleaner waits before it looks again for logs that are worth compacting, when there were none.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "log.cleaner.dedupe.buffer.size",
-        _LONG,
-        "33554432",
-        Range(1 << 10),
-        _MEDIUM,
-        "What the tables of keys of all compactions take together at most, in bytes: 32 for each key of what was "
-        "written since the last compaction. A log with more keys takes several passes.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "log.cleaner.io.max.bytes.per.second",
-        SettingType.DOUBLE,
-        "1.7976931348623157E308",
-        Range(1, sys.float_info.max),
-        _MEDIUM,
-        "How many bytes the cleaner reads and writes in a second at most, all its threads together.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        _LONG,
-        str((1 << 63) - 1),
-        Range(0, (1 << 63) - 1),
-        _MEDIUM,
-        "How many bytes logs that are moved to other data directories copy in a second at most, all together.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "log.cleaner.threads",
-        _INT,
-        "1",
-        Range(0, 16),
-        _MEDIUM,
-        "How many logs are compacted side by side; with 0 none is.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "log.flush.scheduler.interval.ms",
-        _LONG,
-        str(LONG_MAX),
-        Range(1),
-        _HIGH,
-        "How often is looked for logs that flush.ms has flushed, and flush.ms of topics when log.flush.interval.ms is "
-        "not set. By default nobody looks.",
-    ),
-    _setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        _INT,
-        "60000",
-        Range(1),
-        _HIGH,
-        "How often the first offset of each log is noted.",
-    ),
-    _setting(
-        "log.retention.check.interval.ms",
-        _LONG,
-        "300000",
-        Range(1),
-        _MEDIUM,
-        "How often is looked for segments that may be deleted.",
-    ),
-    _setting(
-        "log.retention.hours",
-        _INT,
-        "168",
-        Range(-1),
-        _HIGH,
-        "How many hours records are kept, when neither log.retention.minutes nor log.retention.ms is set.",
-    ),
-    _setting(
-        "log.retention.minutes",
-        _INT,
-        None,
-        Range(-1),
-        _HIGH,
-        "How many minutes records are kept, when log.retention.ms is not set.",
-    ),
-    _setting(
-        "log.roll.hours",
-        _INT,
-        "168",
-        Range(1),
-        _HIGH,
-        "The age in hours at which a segment is closed, when log.roll.ms is not set.",
-    ),
-    _setting(
-        "log.roll.jitter.hours",
-        _INT,
-        "0",
-        Range(0),
-        _HIGH,
-        "Up to how many hours earlier a segment is closed by age, when log.roll.jitter.ms is not set.",
-    ),
-    _setting(
-        "producer.id.expiration.ms",
-        _INT,
-        "86400000",
-        Range(1),
-        _LOW,
-        "How long the last batches of an idempotent producer that fell silent are remembered.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "transaction.partition.verification.enable",
-        _BOOLEAN,
-        "true",
-        None,
-        _LOW,
-        "Whether the first batch of a transaction in a partition waits until its coordinator says that the partition "
-        "is part of it, when the client adds partitions itself. Without, a late batch may leave a transaction open.",
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    _setting(
-        "add.partitions.to.txn.retry.backoff.ms",
-        _INT,
-        "20",
-        Range(1),
-        _LOW,
-        "After how long the coordinator is asked again to add a partition to a transaction, when it is still ending "
-        "the one before.",
-    ),
-    _setting(
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        _INT,
-        "100",
-        Range(0),
-        _LOW,
-        "For how long it is asked again before the producer is told to try again.",
-    ),
-    _setting(
-        "replica.high.watermark.checkpoint.interval.ms",
-        _LONG,
-        "5000",
-        Range(1),
-        _HIGH,
-        "How often the high watermarks are noted on disk.",
-    ),
-)
-
 _FETCH: Final = (
     _setting(
         "fetch.max.bytes",
@@ -559,84 +372,6 @@ _GROUPS: Final = (
     ),
 )
 
-_TRANSACTIONS: Final = (
-    _setting(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        _INT,
-        "10000",
-        Range(1),
-        _LOW,
-        "How often is looked for transactions that go on for longer than their producer's time-out, to abort them.",
-    ),
-    _setting(
-        "transaction.max.timeout.ms",
-        _INT,
-        "900000",
-        Range(1),
-        _HIGH,
-        "The longest time-out a producer may ask for its transactions; until it is over, what others wrote after the "
-        "beginning of a transaction is not seen by consumers of committed records.",
-    ),
-    _setting(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        _INT,
-        "3600000",
-        Range(1),
-        _LOW,
-        "How often is looked for transactional ids that nobody uses any more.",
-    ),
-    _setting(
-        "transaction.state.log.load.buffer.size",
-        _INT,
-        "5242880",
-        Range(1),
-        _HIGH,
-        "How much of the topic of transactions is read at a time while transactional ids are loaded.",
-    ),
-    _setting(
-        "transaction.state.log.min.isr",
-        _INT,
-        "2",
-        Range(1),
-        _HIGH,
-        "How many replicas of the topic of transactions have to be in sync for a transaction to be decided.",
-    ),
-    _setting(
-        "transaction.state.log.num.partitions",
-        _INT,
-        "50",
-        Range(1, 10_000),
-        _HIGH,
-        "How many partitions the topic of transactions has; not to be changed once it is there.",
-    ),
-    _setting(
-        "transaction.state.log.replication.factor",
-        _SHORT,
-        "3",
-        Range(1),
-        _HIGH,
-        "How many replicas the topic of transactions has; fewer while there are fewer brokers, and more as "
-        "brokers join.",
-    ),
-    _setting(
-        "transaction.state.log.segment.bytes",
-        _INT,
-        "1048576",
-        Range(1),
-        _HIGH,
-        "The segment size of the topic of transactions; as small as a topic may have it, since the segment that grows "
-        "is never compacted. Kafka has 104857600.",
-    ),
-    _setting(
-        "transactional.id.expiration.ms",
-        _INT,
-        "604800000",
-        Range(1),
-        _HIGH,
-        "How long a transactional id is kept after the last thing its producer did.",
-    ),
-)
-
 _QUOTAS: Final = (
     _setting(
         "controller.quota.window.num",
@@ -724,12 +459,12 @@ BROKER_SETTINGS: Final[SettingTable] = setting_table(
         *_IDENTITY_AND_LISTENERS,
         *_NETWORK,
         *_TOPICS,
-        *_LOG,
+        *LOG_SETTINGS,
         *_FETCH,
         *_GROUPS,
         *GROUP_PROTOCOL_SETTINGS,
         *_QUOTAS,
-        *_TRANSACTIONS,
+        *TRANSACTION_SETTINGS,
         *REPLICATION_SETTINGS,
         *_topic_defaults(),
     )
