@@ -36,7 +36,7 @@ BATCH = bytes(build_batch([(1, b"k", b"v", ())]))
 
 
 def client(broker: ScriptedBroker, **settings: int) -> BlockingClient:
-    return BlockingClient(broker.address, retry_backoff_ms=1, api_timeout_ms=5_000, **settings)
+    return BlockingClient(broker.address, retry_backoff_ms=1, api_timeout_ms=60_000, **settings)
 
 
 def fetch_answer(*, error: int = 0, records: bytes | None = BATCH, replica: int = -1) -> FetchResponse:

@@ -33,7 +33,7 @@ Run = Callable[[Callable[[Cluster], Coroutine[Any, Any, Any]]], Any]
 
 def options(bootstrap: str, **settings: int) -> ClientOptions:
     return ClientOptions.of(
-        bootstrap, **{"retry_backoff_ms": 1, "retry_backoff_max_ms": 2, "api_timeout_ms": 5_000, **settings}
+        bootstrap, **{"retry_backoff_ms": 1, "retry_backoff_max_ms": 2, "api_timeout_ms": 60_000, **settings}
     )
 
 

@@ -34,7 +34,7 @@ PLACE = TopicPartition("t", 0)
 
 
 def consumer(broker: ScriptedBroker, **settings: Any) -> Consumer:
-    client = ClientOptions.of(broker.address, retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=3_000)
+    client = ClientOptions.of(broker.address, retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60_000)
     defaults = {"fetch_max_wait_ms": 5, "auto_offset_reset": OffsetReset.EARLIEST}
     return Consumer(client, ConsumerOptions(**{**defaults, **settings}))
 

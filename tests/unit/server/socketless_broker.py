@@ -165,7 +165,7 @@ class SocketlessBroker:
     async def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic; its partitions are there when this returns."""
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        answer = await self.connect().ask(CreateTopicsRequest(topics=(topic,), timeout_ms=1_000), 7)
+        answer = await self.connect().ask(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000), 7)
         assert answer.topics[0].error_code == ErrorCode.NONE, answer
 
     def topic_id(self, name: str) -> UUID:

@@ -88,7 +88,7 @@ async def delete_with_requests_in_flight(broker: SocketlessBroker) -> tuple[list
             sent += [(peer.send(request, version), key, version) for request in requests]
     assert all(slot.frame is None for slot, _, _ in sent)
     admin = broker.connect()
-    deletion = admin.send(DeleteTopicsRequest(topic_names=("t",), timeout_ms=1_000), 3)
+    deletion = admin.send(DeleteTopicsRequest(topic_names=("t",), timeout_ms=60_000), 3)
     await until(lambda: broker.server._replicas.find("t", 0) is None)
     broker.let_writes_go()
     await until(lambda: deletion.frame is not None)

@@ -49,13 +49,15 @@ class Reader:
 
 async def append(broker: SocketlessBroker, topic: str) -> None:
     data = (PartitionProduceData(records=bytes(build_batch([(0, b"k", b"v", ())]))),)
-    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=(TopicProduceData(name=topic, partition_data=data),))
+    request = ProduceRequest(
+        acks=-1, timeout_ms=60_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
+    )
     answer = await broker.connect().ask(request, 9)
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 async def delete(broker: SocketlessBroker, topic: str) -> None:
-    answer = await broker.connect().ask(DeleteTopicsRequest(topic_names=(topic,), timeout_ms=1_000), 3)
+    answer = await broker.connect().ask(DeleteTopicsRequest(topic_names=(topic,), timeout_ms=60_000), 3)
     assert answer.responses[0].error_code == 0
 
 

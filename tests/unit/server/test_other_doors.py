@@ -71,7 +71,7 @@ async def test_a_broker_lives_on_a_store_and_a_network_that_are_given(tmp_path: 
     server = await started(tmp_path, store, network)
     assert network.said == ["bind", "start"]
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    created = await Peer(server).ask(CreateTopicsRequest(topics=(topic,), timeout_ms=1_000), 7)
+    created = await Peer(server).ask(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000), 7)
     assert created.topics[0].error_code == 0
     found = await Peer(server).ask(FindCoordinatorRequest(key="g"), 3)
     assert (found.error_code, found.port) == (0, Peer(server).local.port)

@@ -153,7 +153,7 @@ async def test_an_offsets_topic_that_grows_loses_no_group(socketless_broker: Soc
     for group_id in groups:
         await peer.ask(OffsetCommitRequest(group_id=group_id, topics=topics), 8)
     growing = (CreatePartitionsTopic(name=CONSUMER_OFFSETS_TOPIC, count=5, assignments=None),)
-    grown = await peer.ask(CreatePartitionsRequest(topics=growing, timeout_ms=1_000), 3)
+    grown = await peer.ask(CreatePartitionsRequest(topics=growing, timeout_ms=60_000), 3)
     assert [each.error_code for each in grown.results] == [ErrorCode.NONE]
     await find_coordinator(socketless_broker)
     for group_id in groups:
