@@ -39,8 +39,8 @@ def set_quota(broker: BrokerProcess, key: str, value: float) -> None:
     assert result.error_code == 0, result.error_message
 
 
-def produce(client: str) -> bytes:
-    data = PartitionProduceData(index=0, records=bytes(build_batch([(0, None, b"x" * SIZE, ())])))
+def produce(client: str, size: int = SIZE) -> bytes:
+    data = PartitionProduceData(index=0, records=bytes(build_batch([(0, None, b"x" * size, ())])))
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(TopicProduceData("t", partition_data=(data,)),))
     return encode_request(7, client, request, 9)
 
@@ -51,8 +51,9 @@ def answered(peer: RawPeer) -> Any:
 
 def test_of_what_a_producer_sends_ahead_nothing_is_written_beyond_its_quota(bound_broker: BrokerProcess) -> None:
     with RawPeer(bound_broker.port) as greedy, RawPeer(bound_broker.port) as other:
-        greedy.send(produce(GREEDY) * 40)
-        # 35,000 bytes fit ten of the eleven windows: the fourth request is too much, and the last one that is served.
+        greedy.send(produce(GREEDY) * 3 + produce(GREEDY, 50 * SIZE) * 5)
+        # 35,000 bytes fit ten of the eleven windows: the fourth request is too much, and the last one that is served
+        # for more than two minutes.
         assert [answered(greedy).throttle_time_ms > 0 for _ in range(4)] == [False, False, False, True]
         other.send(produce("other"))
         assert answered(other).throttle_time_ms == 0
