@@ -119,7 +119,7 @@ def ottla(cluster: Cluster, *arguments: str) -> str:
     """What a command says, which must succeed."""
     command = [sys.executable, "-m", "ottla.cli", *arguments]
     environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 
