@@ -10,8 +10,9 @@ import click
 
 from ottla.cli.connection import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from ottla.cli.exit_codes import ExitCode
-from ottla.cli.failure import CommandError, report
+from ottla.cli.failure import CommandError
 from ottla.cli.output import print_table
+from ottla.cli.pipeline_file import read_spec as read_spec
 
 if TYPE_CHECKING:
     from ottla.pipelines.live_view import View
@@ -168,18 +169,6 @@ def inspect(
 
 def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-
-
-def read_spec(file: Path) -> "PipelineSpec":
-    """The pipeline of a file; its mistakes go to standard error, a line each, before CommandError is raised."""
-    from ottla.pipelines.spec import SpecErrors, load
-
-    try:
-        return load(file)
-    except SpecErrors as error:
-        for mistake in error.mistakes[:-1]:
-            report(CommandError(str(mistake)), debug=False)
-        raise CommandError(str(error.mistakes[-1])) from error
 
 
 def bootstrap_of(spec: "PipelineSpec", given: str | None) -> str:

@@ -75,6 +75,8 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # The only state store that transformWithState takes.
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        # The supervisor asks for them often, and takes what is new.
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
         # A second attempt beside the first would write the rows of a transaction twice.
         "spark.speculation": "false",
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark import cloudpickle
 
 
 class StepError(Exception):
@@ -31,10 +31,10 @@ def load(step: str, name: str, directory: Path) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def ship(spark: SparkSession, directory: Path) -> None:
-    """Give the workers the modules that lie beside the file and were imported: what they are sent names them."""
+def ship(directory: Path) -> None:
+    """Have modules that lie beside the file go to Spark's Python processes by value: those cannot import them."""
     beside = directory.resolve()
     for module in [*sys.modules.values()]:
         file = getattr(module, "__file__", None)
         if file is not None and Path(file).parent == beside and Path(file).suffix == ".py":
-            spark.sparkContext.addPyFile(file)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -63,8 +63,8 @@ def _apply(step: Step, rows: Rows) -> tuple[DataFrame, DataFrame | None]:
             return _join(step.action, dict(zip(step.inputs, inputs, strict=True))), None
         case Python():
             function = step.action.function or load(step.name, step.action.python, rows.directory)
+            ship(rows.directory)
             made = function(*inputs)
-            ship(rows.spark, rows.directory)
             if not isinstance(made, DataFrame):
                 raise StepError(f"step {step.name}: {step.action.python} returned {type(made).__name__}, no DataFrame")
             return made, None
@@ -133,7 +133,7 @@ def _joined_column(name: str, left: str, right: str, right_columns: list[str], h
 
 def _state(step: Step, action: State, rows: Rows, frame: DataFrame) -> DataFrame:
     processor = action.processor or load(step.name, action.python, rows.directory)
-    ship(rows.spark, rows.directory)
+    ship(rows.directory)
     mode = "None" if action.time is None else "EventTime"
     timed = frame if action.time is None else watermarked(frame, action.time, action.late_ms)
     grouped = timed.groupBy(*action.by)

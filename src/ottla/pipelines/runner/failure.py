@@ -56,6 +56,8 @@ _HOPELESS: Final = (
 )
 _UNREACHABLE: Final = (
     "BrokerUnreachable",
+    "ConnectionLostError",
+    "RequestTimedOutError",
     "ConnectionRefused",
     "Connection refused",
     "no broker could be reached",

@@ -1,5 +1,6 @@
 """The query of a sink: what it writes, how often, and from which checkpoint."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -98,8 +99,17 @@ def _written(
     return good.unionByName(aside, allowMissingColumns=True), write
 
 
-def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
-    """What the query says of its last micro-batches, oldest first."""
-    import json
+class ProgressOf:
+    """What a query says of its last micro-batches, oldest first; nothing when it says the same as before."""
 
-    return [json.loads(each.json) for each in query.recentProgress]
+    def __init__(self) -> None:
+        self._last: str | None = None
+
+    def __call__(self, query: StreamingQuery) -> list[dict[str, Any]]:
+        """Ask it."""
+        last = query.lastProgress
+        # To ask for one is cheap, and most of the time it is the one that is known.
+        if last is None or last.json == self._last:
+            return []
+        self._last = last.json
+        return [json.loads(each.json) for each in query.recentProgress]

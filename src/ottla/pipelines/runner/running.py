@@ -59,7 +59,7 @@ def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View
 
 def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: RunOptions, view: View) -> Outcome:
     """Run them on a session that is there. The checkpoints are taken already; the view is closed."""
-    from ottla.pipelines.runner.queries import Running, progress_of, query_name, start
+    from ottla.pipelines.runner.queries import ProgressOf, Running, query_name, start
 
     clock = SystemClock()
     names = {query_name(spec, sink): spec for spec in specs for sink in spec.sinks}
@@ -72,7 +72,7 @@ def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: Run
             # A session of its own: the views of several pipelines may have the same names.
             running = Running(spark.newSession(), options.bootstrap[spec.name], options.until_caught_up)
             for sink in spec.sinks:
-                supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), progress_of)
+                supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), ProgressOf())
         with stopping_on_signals(supervisor) as received:
             failed = supervisor.run()
     return Outcome(failed, received[0] if received else None)

@@ -22,6 +22,8 @@ from ottla.runtime.rng import Rng
 
 POLL_SECONDS: Final = 0.25
 """How often the queries are looked at."""
+SEEN_MAX: Final = 1_000
+"""Micro-batches that are remembered as told; Spark keeps fewer to be asked for."""
 
 
 class Query(Protocol):
@@ -149,13 +151,19 @@ class Supervisor:
             self._watcher.finished(each.name)
 
     def _tell(self, each: Supervised) -> None:
-        for progress in each.progress(each.query):
+        new = []
+        found = each.progress(each.query)
+        for progress in found:
             batch = str(progress.get("runId")), int(progress.get("batchId", -1)), str(progress.get("timestamp"))
             if batch not in each.seen:
+                new.append(progress)
                 each.seen.add(batch)
-                if progress.get("numInputRows") or "addBatch" in (progress.get("durationMs") or {}):
-                    each.backoff.progressed()
-                self._watcher.progressed(each.name, progress)
+        if len(each.seen) > SEEN_MAX:
+            each.seen = {*sorted(each.seen, key=lambda batch: batch[2])[-len(found) :]}
+        for progress in new:
+            if progress.get("numInputRows") or "addBatch" in (progress.get("durationMs") or {}):
+                each.backoff.progressed()
+            self._watcher.progressed(each.name, progress)
 
     def _failed(self, each: Supervised, error: Exception) -> None:
         failure = failure_of(f"{type(error).__name__}: {error}")
