@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.parquet as pq
 from msgspec import Struct
 
 from ottla.client.cluster_metadata import TopicMetadata
@@ -143,6 +142,9 @@ class ArchivedLog:
     def _rows(self, place: TopicPartition, held: _Range, offset: int) -> Iterator[Any]:
         if held.file is None:
             return
+        # Here, because every Python worker of Spark imports this module, and few read an archive.
+        import pyarrow.parquet as pq
+
         file = pq.ParquetFile(self._path / "topics" / place.topic / held.file)
         for group in range(file.num_row_groups):
             # Files are in the order of their offsets: whole groups before the one that is wanted are passed over.
@@ -157,6 +159,8 @@ class ArchivedLog:
 
     def _at_time(self, place: TopicPartition, ranges: list[_Range], timestamp_ms: int) -> int | None:
         """The first offset of the archive whose record is that young."""
+        import pyarrow.parquet as pq
+
         for each in ranges:
             if each.file is None or each.max_timestamp_ms is None or each.max_timestamp_ms < timestamp_ms:
                 continue
