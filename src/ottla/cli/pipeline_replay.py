@@ -331,7 +331,7 @@ def _example(example: "Example") -> dict[str, str | None]:
 def _text(content: bytes | None) -> str:
     from ottla.model.printable import printable
 
-    return "null" if content is None else printable(content.decode("utf-8", "backslashreplace"))
+    return "(none, or null)" if content is None else printable(content.decode("utf-8", "backslashreplace"))
 
 
 def _time(text: str | None) -> int | None:

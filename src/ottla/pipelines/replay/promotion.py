@@ -1,4 +1,4 @@
-"""Moves the positions of production's consumer groups to where a replay ended."""
+"""Moves the positions of production's consumer groups, of each sink its own, to where a replay ended."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.compiler.lineage import through
 from ottla.pipelines.replay.ranges import places_of
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange, streams
 from ottla.pipelines.runner.checkpoint import directory_of, is_in_use
 from ottla.pipelines.runner.positions import positions
+from ottla.pipelines.runner.queries import group_of
 from ottla.pipelines.spec.model import PipelineSpec
 
 
@@ -39,9 +41,11 @@ def promotions(spec: PipelineSpec, side: PipelineSpec, ranges: Mapping[str, Repl
             where = f"{missing[0]}: it is at {there[missing[0]]} of {ends[missing[0]]}" if missing else "it has not run"
             raise ReplayError(f"the replay has not come to its end, sink {sink.name}, {where}; run it again")
     moved: dict[str, dict[TopicPartition, int]] = {}
-    for source in streams(spec):
-        assert source.group is not None
-        moved.setdefault(source.group, {}).update(places_of(ranges[source.name].end))
+    for sink in spec.sinks:
+        for source in streams(spec):
+            group = group_of(spec, sink, source) if source.name in through(spec, sink.name) else None
+            if group is not None:
+                moved.setdefault(group, {}).update(places_of(ranges[source.name].end))
     return [Promotion(group, offsets) for group, offsets in moved.items()]
 
 

@@ -26,9 +26,9 @@ def pipeline(directory: Path, group: str | None = "g") -> PipelineSpec:
     )
 
 
-def read_up_to(directory: Path, *offsets: int) -> None:
+def read_up_to(directory: Path, *offsets: int, sink: str = "s") -> None:
     """A checkpoint as Spark leaves it, with one micro-batch that is done."""
-    checkpoint = directory / "checkpoints" / "p-v2" / "s"
+    checkpoint = directory / "checkpoints" / "p-v2" / sink
     for name in ("offsets", "commits"):
         (checkpoint / name).mkdir(parents=True)
     end = {"e": {str(number): offset for number, offset in enumerate(offsets)}, "#topicIds": {"e": "1f"}}
@@ -42,6 +42,15 @@ def test_the_group_goes_on_where_the_replay_ended(tmp_path: Path):
     assert promotions(spec, replayed(spec, RANGES, "v2"), RANGES) == [
         Promotion("g", {TopicPartition("e", 0): 5, TopicPartition("e", 1): 6})
     ]
+
+
+def test_each_sink_has_a_group_of_its_own_and_all_are_moved(tmp_path: Path):
+    one = pipeline(tmp_path)
+    other = TopicSink(name="s2", input="events", topic="t2", transactional_id="p.s2")
+    spec = structs.replace(one, sinks=(*one.sinks, other))
+    read_up_to(tmp_path, 5, 6)
+    read_up_to(tmp_path, 5, 6, sink="s2")
+    assert [each.group for each in promotions(spec, replayed(spec, RANGES, "v2"), RANGES)] == ["g", "g.s2"]
 
 
 @pytest.mark.parametrize("running", ["p", "p-v2"])
