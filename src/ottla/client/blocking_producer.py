@@ -86,7 +86,7 @@ class BlockingProducer:
         self._next: dict[TopicPartition, int] = {}
         self._waiting: dict[TopicPartition, deque[_Batch]] = {}
         self._waiting_bytes = 0
-        self._taken = 0
+        self._taken = self._appended = 0
         self._in_flight: deque[_InFlight] = deque()
         self._failure: ClientError | None = None
 
@@ -179,10 +179,10 @@ class BlockingProducer:
     def _dispatch(self, *, fill: bool) -> None:
         """Send a request to every leader that has enough for one; with `fill` off, that has anything."""
         for node_id, topic_partitions in self._by_leader().items():
-            while batches := self._next_request(topic_partitions, fill=fill):
+            while self._has_request(topic_partitions, fill=fill):
                 while sum(each.node_id == node_id for each in self._in_flight) >= IN_FLIGHT_MAX:
                     self._receive_oldest(node_id)
-                self._send(node_id, batches)
+                self._send(node_id, self._next_request(topic_partitions))
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
         deadline = self._cluster.deadline()
@@ -195,15 +195,17 @@ class BlockingProducer:
                 by_leader.setdefault(leader.leader, []).append(topic_partition)
         return by_leader
 
-    def _next_request(self, topic_partitions: Iterable[TopicPartition], *, fill: bool) -> list[_Batch]:
+    def _has_request(self, topic_partitions: Iterable[TopicPartition], *, fill: bool) -> bool:
+        enough = REQUEST_BYTES if fill else 1
+        return self._waiting_bytes >= enough and any(self._waiting[each] for each in topic_partitions)
+
+    def _next_request(self, topic_partitions: Iterable[TopicPartition]) -> list[_Batch]:
         batches: list[_Batch] = []
         size = 0
         for each in topic_partitions:
             if (waiting := self._waiting[each]) and (not batches or size + len(waiting[0].data) <= REQUEST_BYTES):
                 batches.append(waiting[0])
                 size += len(waiting[0].data)
-        if fill and self._waiting_bytes < REQUEST_BYTES:
-            return []
         for batch in batches:
             waiting = self._waiting[batch.topic_partition]
             waiting.popleft()
@@ -240,6 +242,7 @@ class BlockingProducer:
         results = {each.topic_partition: each for each in produced(response, oldest.request)}
         refused = [each for each in oldest.batches if _error_of(each, results) not in _APPENDED]
         self._put_back(refused)
+        self._appended += len(oldest.batches) - len(refused)
         if refused:
             raise _exception_of(refused[0], results)
 
@@ -262,7 +265,7 @@ class BlockingProducer:
             logger.debug("sending again in %d ms: %s", delay_ms, error)
             run_blocking(self._cluster.io.pause(delay_ms))
             self._cluster.metadata.stale = True
-            before = self._waiting_bytes
+            before = self._appended
             try:
                 self._dispatch(fill=False)
                 while self._in_flight:
@@ -270,7 +273,7 @@ class BlockingProducer:
                 return
             except (BrokerError, *NO_CONNECTION) as again:
                 error, failures = again, failures + 1
-                if sum(len(each.data) for batches in self._waiting.values() for each in batches) < before:
+                if self._appended > before:
                     deadline, failures = self._cluster.deadline(), 0
 
     def _take_all_answers(self) -> list[ClientError]:
