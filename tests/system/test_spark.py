@@ -379,7 +379,7 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
     topic = cluster.create(partitions=2)
     cluster.produce(topic, range(10))
     snippets = [text for text in blocks("README.md", "python") if "format(" in text] + blocks("docs/spark.md", "python")
-    assert len(snippets) == 7
+    assert len(snippets) == 8
     names: dict[str, Any] = {"spark": spark, "frame": spark.range(5)}
     for snippet in snippets:
         if "SparkSession.builder" in snippet:
@@ -394,4 +394,4 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
         exec(compile(text, "docs/spark.md", "exec"), names)
     names["query"].stop()
     assert names["orders"].columns == names["events"].columns
-    assert read(spark, cluster, topic).count() == 15
+    assert read(spark, cluster, topic).count() == 20
