@@ -178,6 +178,25 @@ def test_of_two_writers_of_one_batch_one_publishes_it(path):
     assert committed(path) == plain(path) == Counter([1])
 
 
+@pytest.mark.parametrize("query", ["same", "other"])
+def test_a_writer_that_is_overtaken_at_the_commit_sees_what_the_other_committed(path, monkeypatch, query):
+    first = ParquetTable.create(str(path), DEFINITION, disk=QUICK)
+    second = ParquetTable.open(str(path), disk=QUICK)
+    staged = stage(first, {"1": [1]})
+    link = os.link
+
+    def overtaken(old, new):
+        monkeypatch.setattr(os, "link", link)
+        second.publish(stage(second, {"1": [2]}), query=query, batch=0)
+        link(old, new)
+
+    monkeypatch.setattr(os, "link", overtaken)
+    written = first.publish(staged, query="same", batch=0)
+    assert written.skipped == (query == "same")
+    rows = Counter([2]) if query == "same" else Counter([1, 2])
+    assert committed(path) == plain(path) == rows
+
+
 def test_queries_that_append_beside_each_other_keep_their_own_batches(path):
     first = ParquetTable.create(str(path), DEFINITION, disk=QUICK)
     second = ParquetTable.open(str(path), disk=QUICK)
