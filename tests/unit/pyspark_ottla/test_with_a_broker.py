@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pyspark_ottla.batch_reader import OttlaReader
+from pyspark_ottla.data_loss import DataLossError
 from pyspark_ottla.options import OptionError
 from pyspark_ottla.read_options import ReadOptions
 from pyspark_ottla.stream_reader import OttlaStreamReader
@@ -110,3 +111,28 @@ def test_a_group_whose_members_consume_is_refused(topic):
             Query(OttlaStreamReader(topic.options(streaming=True, groupId=group))).batch()
     finally:
         consumer.close()
+
+
+def test_records_deleted_and_a_topic_made_again_before_they_were_read_are_data_that_was_lost(topic):
+    topic.append(topic.producer(), range(20))
+    query = Query(OttlaStreamReader(topic.options(streaming=True, maxOffsetsPerTrigger="5")))
+    query.batch()
+    for deletion in topic.admin.delete_records([TopicPartition(topic.name, 0, 12)]).values():
+        deletion.result(60)
+    with pytest.raises(DataLossError, match=rf"{topic.name}-0: offsets 5 to 11 were deleted before they were read"):
+        query.batch()
+    going_on = topic.options(streaming=True, failOnDataLoss="false")
+    after = Query(OttlaStreamReader(going_on), query.position)
+    assert [offset for _, _, offset in after.batch() or ()] == [*range(12, 20)]
+    for deleted in topic.admin.delete_topics([topic.name]).values():
+        deleted.result(60)
+    with pytest.raises(
+        DataLossError, match=f"{topic.name}-0 does not exist any more; it had been read up to offset 20"
+    ):
+        Query(OttlaStreamReader(topic.options(streaming=True)), after.position).batch()
+    for made in topic.admin.create_topics([NewTopic(topic.name, 1, 1)]).values():
+        made.result(60)
+    topic.append(topic.producer(), range(30))
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        Query(OttlaStreamReader(topic.options(streaming=True)), after.position).batch()
+    assert len(Query(OttlaStreamReader(going_on), after.position).batch() or ()) == 30
