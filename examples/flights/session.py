@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from examples.flights.failure import DemoError
 from examples.flights.files import DemoFiles
+from pyspark_ottla import worker_python
 
 JAVA_MINIMUM = 17
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
@@ -73,7 +73,7 @@ class SparkStart:
             self._gateway.proc.wait()
 
     def _start(self) -> None:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = worker_python()
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         conf = _configuration(self._files)
         try:

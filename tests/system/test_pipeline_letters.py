@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from ottla.pipelines.audit.observation import observe
 from ottla.pipelines.audit.report import Point, Report
 from ottla.pipelines.dead_letters.columns import REASON_CHARS_MAX, RECORD_COLUMNS, dead_letter, origin
 from ottla.pipelines.dead_letters.headers import Letter, headers_of, letter_of, own_headers
+from pyspark_ottla import worker_python
 
 SOURCE = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp,"
@@ -28,7 +28,7 @@ TIME_MS = 1_370_044_800_000
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (
         SparkSession.builder.master("local[1]")
