@@ -110,7 +110,7 @@ class PythonMember:
                 "auto_offset_reset": "earliest",
                 "enable_auto_commit": False,
                 "heartbeat_interval_ms": 300,
-                "session.timeout.ms": 20000,
+                "session_timeout_ms": 20000,
                 "fetch_max_wait_ms": 100,
                 **config,
             },
@@ -187,7 +187,7 @@ class AioMember:
                     "partition_assignment_strategy": [RangePartitionAssignor],
                     "enable_auto_commit": False,
                     "heartbeat_interval_ms": 300,
-                    "session.timeout.ms": 20000,
+                    "session_timeout_ms": 20000,
                     **config,
                 },
             )
