@@ -1,11 +1,13 @@
 """One Spark session as pipelines need it: quiet, on this machine unless a master says otherwise."""
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -137,6 +139,8 @@ class Session:
 
             os.environ["PYSPARK_PYTHON"] = worker_python()
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # It logs each exception that it passes on, with two tracebacks; who gets the exception tells of it.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         options.log.parent.mkdir(parents=True, exist_ok=True)
         conf = SparkConf().setAll([*chosen.items()])
         try:
@@ -162,10 +166,13 @@ class Session:
 
     def _end(self) -> None:
         if self._spark is not None:
-            self._spark.stop()
+            # A JVM that has ended already, by a signal to all of us, has nothing to stop.
+            with suppress(Exception):
+                self._spark.stop()
             self._spark = None
         if self._gateway is not None:
-            self._gateway.shutdown()
+            with suppress(Exception):
+                self._gateway.shutdown()
             self._gateway.proc.terminate()
             self._gateway.proc.wait()
             self._gateway = None
