@@ -59,7 +59,7 @@ def _dataset(sink: "TableSink", path: str) -> Any:
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            return DeltaTable(path, storage_options=dict(sink.options) or None).to_pyarrow_dataset()
+            return DeltaTable(path).to_pyarrow_dataset()
         except TableNotFoundError:
             raise ReplayError(f"{path}: there is no table here") from None
     from ottla.pipelines.tables.parquet_table import ParquetTable

@@ -8,6 +8,8 @@ from ottla.pipelines.runner.topic_write import query_of, write_batch
 from ottla.pipelines.spec.model import PipelineSpec, TableSink
 from ottla.runtime.clock import Clock, SystemClock
 
+_HOUR_MS = 3_600_000
+
 
 class Table(Protocol):
     """A table that takes a micro-batch once."""
@@ -82,4 +84,6 @@ def table(spec: PipelineSpec, sink: TableSink, query: str) -> Table:
         return ParquetSink(path, sink.partition_by, query)
     from ottla.pipelines.tables import DeltaSink
 
+    if sink.compact is not None:
+        return DeltaSink(path, sink.partition_by, query, retain_hours=-(-sink.compact.keep_ms // _HOUR_MS))
     return DeltaSink(path, sink.partition_by, query)

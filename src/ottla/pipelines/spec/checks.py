@@ -227,9 +227,6 @@ def _check_sinks(draft: Draft) -> None:
                 if wrong:
                     at = draft.place(sink.name, "options", option)
                     draft.error(at, f"options of sink {sink.name}: {wrong}")
-        elif sink.format == "parquet" and sink.options:
-            at = draft.place(sink.name, "options")
-            draft.error(at, f"sink {sink.name} is a Parquet table, which takes no options", "leave them out")
 
 
 def _written(draft: Draft, whole: PipelineSpec | None) -> Iterator[tuple[str, str, str, Position]]:

@@ -201,8 +201,6 @@ class TableSink(Struct, frozen=True, kw_only=True):
     """A directory, relative to the file, or a URL that Spark knows."""
     partition_by: tuple[str, ...] = ()
     compact: Compaction | None = None
-    options: dict[str, str] = field(default_factory=dict)
-    """Storage options of Delta."""
 
     @property
     def output(self) -> OutputMode:
@@ -217,8 +215,6 @@ class DeadLetters(Struct, frozen=True, kw_only=True):
     """Where rows go that do not decode or that an expectation sets aside."""
 
     topic: str
-    max_replays: int = 3
-    """How often a row may be sent back into its topic before it stays here."""
 
 
 class Audit(Struct, frozen=True, kw_only=True):
