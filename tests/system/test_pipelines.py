@@ -1,0 +1,310 @@
+"""Pipelines on Spark over a running broker: what their files say is what happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.pipelines.dead_letters.headers import letter_of
+from ottla.pipelines.live_view import JsonLines
+from ottla.pipelines.runner.running import Outcome, RunOptions, supervise
+from ottla.pipelines.session import Session, SessionOptions
+from ottla.pipelines.spec import PipelineSpec, read
+from ottla.pipelines.tables import ParquetTable
+from ottla.pipelines.testing import run_tests
+from tests.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.long
+
+_names = count()
+
+FLIGHTS = """
+name = "flights"
+checkpoints = "checkpoints"
+
+[sources.events]
+topics = ["P.events"]
+group = "P"
+format = "json"
+schema = "flight string, carrier string, delay int, at timestamp"
+
+[sources.gates]
+topics = ["P.gates"]
+format = "json"
+schema = "flight string, gate string, open timestamp"
+
+[sources.airlines]
+topics = ["P.airlines"]
+table = true
+format = "json"
+key = "code"
+schema = "name string"
+
+[[steps]]
+name = "decoded"
+input = "events"
+sql = "select flight, carrier, delay, at from events where flight != 'test'"
+
+[[steps]]
+name = "sane"
+expect = [
+  { name = "possible", check = "delay > -60", on_fail = "dlq" },
+  { name = "short", check = "delay < 600", on_fail = "drop" },
+  { name = "early", check = "delay <= 0" },
+]
+
+[[steps]]
+name = "once"
+deduplicate = { by = ["flight"], within = "1 day", time = "at" }
+
+[[steps]]
+name = "named"
+join = { with = "airlines", on = "once.carrier = airlines.code", how = "left" }
+
+[[steps]]
+name = "enriched"
+python = "enrich:shout"
+
+[[steps]]
+name = "hourly"
+input = "sane"
+window = { time = "at", every = "1 hour", by = ["carrier"], aggregate = { n = "count(*)", longest = "max(delay)" } }
+
+[[steps]]
+name = "gated"
+input = "decoded"
+join = { with = "gates", on = "decoded.flight = gates.flight", within = "1 hour", time = "at", with_time = "open" }
+
+[[steps]]
+name = "totals"
+input = "decoded"
+state = { python = "enrich:Totals", by = ["carrier"], schema = "carrier string, flights int", mode = "update" }
+
+[[sinks]]
+name = "out"
+input = "enriched"
+topic = "P.out"
+key = "flight"
+
+[[sinks]]
+name = "lake"
+input = "hourly"
+parquet = "lake"
+
+[[sinks]]
+name = "at_gates"
+input = "gated"
+topic = "P.gated"
+value = "concat(flight, ' at ', gate)"
+
+[[sinks]]
+name = "per_carrier"
+input = "totals"
+topic = "P.totals"
+key = "carrier"
+output = "update"
+
+[dead_letters]
+topic = "P.dead"
+
+[[tests]]
+name = "a late flight is named"
+given.events = [{ flight = "UA1", carrier = "UA", delay = 5, at = "2013-01-01T10:00:00Z" }, "nonsense"]
+given.airlines = [{ code = "UA", name = "United" }]
+expect.enriched = [{ flight = "UA1", name = "UNITED" }]
+expect.hourly = [{ window_start = "2013-01-01T10:00:00Z", carrier = "UA", n = 1 }]
+dead_letters = [{ step = "events", value = "nonsense" }]
+
+[[tests]]
+name = "a wrong one"
+given.events = [{ flight = "UA1", carrier = "UA", delay = 5, at = "2013-01-01T10:00:00Z" }]
+expect.hourly = [{ carrier = "UA", n = 2 }]
+"""
+ENRICH = """
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql import Row
+
+
+def shout(rows):
+    return rows.withColumn("name", f.upper("name"))
+
+
+class Totals(StatefulProcessor):
+    def init(self, handle):
+        self._count = handle.getValueState("count", "n int")
+
+    def handleInputRows(self, key, rows, timerValues):
+        total = (self._count.get()[0] if self._count.exists() else 0) + sum(1 for _ in rows)
+        self._count.update((total,))
+        yield Row(carrier=key[0], flights=total)
+
+    def close(self):
+        pass
+"""
+HOUR = "2013-01-01T1{}:00:00Z"
+EVENTS: list[bytes | None] = [
+    *(
+        json.dumps(row).encode()
+        for row in (
+            {"flight": "UA1", "carrier": "UA", "delay": 5, "at": HOUR.format(0)},
+            {"flight": "UA1", "carrier": "UA", "delay": 5, "at": HOUR.format(0)},
+            {"flight": "DL2", "carrier": "DL", "delay": 0, "at": HOUR.format(0)},
+            {"flight": "UA3", "carrier": "UA", "delay": -100, "at": HOUR.format(0)},
+            {"flight": "UA4", "carrier": "UA", "delay": 900, "at": HOUR.format(0)},
+            {"flight": "test", "carrier": "UA", "delay": 1, "at": HOUR.format(0)},
+        )
+    ),
+    b"nonsense",
+    None,
+]
+LATER = json.dumps({"flight": "XX9", "carrier": "XX", "delay": 1, "at": "2013-01-02T23:00:00Z"}).encode()
+
+
+class Broker:
+    """A broker seen by confluent-kafka."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+
+    def create(self, *topics: str) -> None:
+        made = [NewTopic(topic, 2, 1, config={"retention.ms": "-1"}) for topic in topics]
+        for creation in self._admin.create_topics(made).values():
+            creation.result()
+
+    def produce(self, topic: str, values: list[bytes | None], keys: list[str] | None = None) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        for number, value in enumerate(values):
+            producer.produce(topic, value, keys[number] if keys else None, partition=0)
+        assert producer.flush(60) == 0
+
+    def consume(self, topic: str) -> list[Any]:
+        """What is committed."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "t", "enable.partition.eof": True, "log_level": 2}
+        consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(2)])
+        messages: list[Any] = []
+        ends = 0
+        while ends < 2:
+            message = consumer.poll(60)
+            assert message is not None, f"nothing comes from {topic}"
+            if message.error():
+                ends += 1
+            else:
+                messages.append(message)
+        consumer.close()
+        return messages
+
+    def values(self, topic: str) -> list[str]:
+        return sorted(message.value().decode() for message in self.consume(topic))
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    scratch = tmp_path_factory.mktemp("spark")
+    with Session(SessionOptions(scratch / "spark.log", scratch, memory="512m")) as made:
+        yield made
+
+
+@pytest.fixture
+def flights(broker: BrokerProcess, tmp_path: Path) -> tuple[PipelineSpec, Broker, str]:
+    """A pipeline of every kind of step, its topics filled."""
+    prefix = f"flights{next(_names)}"
+    there = Broker(broker.bootstrap)
+    there.create(*(f"{prefix}.{name}" for name in ("events", "gates", "airlines", "out", "gated", "totals", "dead")))
+    there.produce(f"{prefix}.events", EVENTS)
+    there.produce(f"{prefix}.gates", [json.dumps({"flight": "DL2", "gate": "B7", "open": HOUR.format(0)}).encode()])
+    there.produce(
+        f"{prefix}.airlines", [b'{"name":"Old"}', b'{"name":"United"}', b'{"name":"Delta"}'], ["UA", "UA", "DL"]
+    )
+    (tmp_path / "enrich.py").write_text(ENRICH)
+    file = tmp_path / "flights.toml"
+    file.write_text(FLIGHTS.replace('"P', f'"{prefix}'))
+    return read(file), there, prefix
+
+
+def run(session: Session, spec: PipelineSpec, there: Broker) -> tuple[Outcome, list[dict[str, Any]]]:
+    lines: list[str] = []
+    options = RunOptions({spec.name: there.bootstrap}, until_caught_up=True)
+    outcome = supervise(session.spark, [spec], options, JsonLines(lines.append))
+    return outcome, [json.loads(line) for line in lines]
+
+
+def test_a_pipeline_of_every_kind_of_step_gives_exactly_its_rows(session, flights):
+    spec, there, prefix = flights
+    outcome, events = run(session, spec, there)
+    assert outcome.failed == []
+    assert {event["query"] for event in events if event["event"] == "finished"} == {
+        "flights.out",
+        "flights.lake",
+        "flights.at_gates",
+        "flights.per_carrier",
+    }
+    out = {message.key().decode(): json.loads(message.value()) for message in there.consume(f"{prefix}.out")}
+    assert {key: row["name"] for key, row in out.items()} == {"UA1": "UNITED", "DL2": "DELTA"}
+    letters = {message.value(): dict(message.headers()) for message in there.consume(f"{prefix}.dead")}
+    assert {letter_of(headers.items()).step for headers in letters.values()} == {"events", "sane"}
+    assert len(letters) == len(there.consume(f"{prefix}.dead")) == 3
+    assert letters[b"nonsense"]["__ottla.errors.message"] == b"the value is not JSON"
+    assert there.values(f"{prefix}.gated") == ["DL2 at B7"]
+    totals = {message.key().decode(): json.loads(message.value()) for message in there.consume(f"{prefix}.totals")}
+    assert {key: row["flights"] for key, row in totals.items()} == {"UA": 4, "DL": 1}
+    first = next(event for event in events if event["event"] == "batch" and event["query"] == "flights.out")
+    assert first["steps"]["events"]["rows_in"] == len(EVENTS)
+    assert first["steps"]["sane"] == {"rows_in": 5, "rows_out": 3, "bad": {"possible": 1, "short": 1, "early": 3}}
+    # What is later closes the windows; nothing comes a second time.
+    there.produce(f"{prefix}.events", [LATER])
+    there.produce(f"{prefix}.airlines", [b'{"name":"Ten"}'], ["XX"])
+    run(session, spec, there)
+    run(session, spec, there)
+    out = {message.key().decode(): json.loads(message.value()) for message in there.consume(f"{prefix}.out")}
+    assert {key: row["name"] for key, row in out.items()} == {"UA1": "UNITED", "DL2": "DELTA", "XX9": "TEN"}
+    assert len(there.consume(f"{prefix}.out")) == 3
+    assert len(there.consume(f"{prefix}.dead")) == 3
+    rows = [row for file in ParquetTable.open(spec.path("lake")).files() for row in pq.read_table(file).to_pylist()]
+    assert {(row["carrier"], row["n"], row["longest"]) for row in rows} == {("UA", 2, 5), ("DL", 1, 0)}
+
+
+def test_an_expectation_that_fails_ends_its_query_and_names_the_record(session, broker, tmp_path):
+    prefix = f"fails{next(_names)}"
+    there = Broker(broker.bootstrap)
+    there.create(f"{prefix}.in", f"{prefix}.out")
+    there.produce(f"{prefix}.in", [b'{"a":1}', b'{"a":-1}'])
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f"""
+name = "{prefix}"
+[sources.events]
+topics = ["{prefix}.in"]
+format = "json"
+schema = "a int"
+[[steps]]
+name = "sane"
+expect = [{{ name = "positive", check = "a > 0", on_fail = "fail" }}]
+[[sinks]]
+name = "out"
+topic = "{prefix}.out"
+"""
+    )
+    outcome, events = run(session, read(file), there)
+    [(query, failure)] = outcome.failed
+    assert query == f"{prefix}.out"
+    assert failure.reason == (f"expectation failed: step sane: positive: not a > 0 for the record {prefix}.in-0@1")
+    assert [event["event"] for event in events] == ["failed"]
+    assert there.consume(f"{prefix}.out") == []
+
+
+def test_the_tests_of_a_file_run_on_its_rows(session, flights):
+    spec, _, _ = flights
+    good, bad = run_tests(spec, session.spark)
+    assert (good.name, good.differences) == ("a late flight is named", ())
+    assert bad.differences == ("hourly: 1 row missing, 1 too many", "  - carrier=UA n=2", "  + carrier=UA n=1")
