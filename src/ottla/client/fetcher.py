@@ -1,4 +1,7 @@
-"""Fetches ahead of what is polled, from all leaders beside each other, and stops when enough is waiting."""
+"""Fetches ahead of what is polled, from all leaders, or the replicas they name, beside each other.
+
+It stops when enough is waiting.
+"""
 
 import asyncio
 import logging
@@ -10,6 +13,7 @@ from ottla.client.errors import ClientError, OffsetOutOfRangeError, TopicNotFoun
 from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
 from ottla.client.offsets import IsolationLevel, OffsetAt, list_offsets
 from ottla.client.positions import PartitionPosition, Positions
+from ottla.client.read_replicas import ReadReplicas
 from ottla.client.visible_batches import whole_batches
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
@@ -36,6 +40,7 @@ class Fetcher:
         self._options = options
         self._timer = timer
         self._tasks = tasks
+        self._replicas = ReadReplicas(cluster.io.clock, cluster.options.metadata_max_age_ms)
         self._busy: set[int] = set()
         self._troubled: set[int] = set()
         self._changed = asyncio.Event()
@@ -83,21 +88,24 @@ class Fetcher:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     def _fetch_what_is_wanted(self) -> None:
-        by_leader: dict[int, list[PartitionPosition]] = {}
+        by_broker: dict[int, list[PartitionPosition]] = {}
         unknown: set[str] = set()
         now_ms = self._cluster.io.clock.monotonic_ms()
         for position in self._positions.fetchable(self._options.fetches_ahead_max, now_ms):
             leader = self._cluster.metadata.leader(position.topic_partition)
             if leader is None:
                 unknown.add(position.topic_partition.topic)
-            elif leader.leader not in self._busy:
-                by_leader.setdefault(leader.leader, []).append(position)
+                continue
+            replica = self._replicas.node(position.topic_partition, self._cluster.metadata.brokers)
+            node_id = leader.leader if replica is None else replica
+            if node_id not in self._busy:
+                by_broker.setdefault(node_id, []).append(position)
         if (unknown or self._cluster.is_old) and _LEADERS not in self._busy:
             self._busy.add(_LEADERS)
             self._tasks.spawn(self._look_for_leaders(unknown), "look for leaders")
-        for leader_id, positions in by_leader.items():
-            self._busy.add(leader_id)
-            self._tasks.spawn(self._fetch(leader_id, positions), f"fetch from broker {leader_id}")
+        for node_id, positions in by_broker.items():
+            self._busy.add(node_id)
+            self._tasks.spawn(self._fetch(node_id, positions), f"fetch from broker {node_id}")
 
     async def _look_for_leaders(self, topics: set[str]) -> None:
         topics = topics | {topic for topic, _ in self._positions.partitions()}
@@ -115,7 +123,7 @@ class Fetcher:
             self._busy.discard(_LEADERS)
             self._changed.set()
 
-    async def _fetch(self, leader_id: int, positions: list[PartitionPosition]) -> None:
+    async def _fetch(self, node_id: int, positions: list[PartitionPosition]) -> None:
         asked = [
             (position, position.generation, FetchPosition(position.topic_partition, position.fetch_offset, self._bytes))
             for position in positions
@@ -126,34 +134,36 @@ class Fetcher:
         request = fetch_request(wanted, self._cluster.metadata, wait, self._options.isolation, self._options.rack)
         try:
             response = await self._cluster.ask_node(
-                leader_id,
+                node_id,
                 request,
                 FetchResponse,
                 timeout_ms=self._cluster.options.request_timeout_ms + wait.max_wait_ms,
                 lane=Lane.FETCH,
             )
             if response.error_code:
-                raise broker_error(response.error_code, f"fetching from broker {leader_id}")
+                raise broker_error(response.error_code, f"fetching from broker {node_id}")
         except (ClientError, InvalidInputError) as error:
-            self._trouble(leader_id, error)
+            self._trouble(node_id, error)
+            for position, _, _ in asked:
+                self._replicas.forget(position.topic_partition)
             self._cluster.metadata.stale = True
             await self._cluster.io.pause(self._cluster.options.retry_backoff_ms)
         else:
-            self._troubled.discard(leader_id)
+            self._troubled.discard(node_id)
             answers = {each.topic_partition: each for each in fetched(response, request)}
             for position, generation, _ in asked:
                 answer = answers.get(position.topic_partition)
                 if answer is not None and position.generation == generation:
                     await self._on_answer(position, answer)
         finally:
-            self._busy.discard(leader_id)
+            self._busy.discard(node_id)
             self._changed.set()
 
-    def _trouble(self, leader_id: int, error: Exception) -> None:
+    def _trouble(self, node_id: int, error: Exception) -> None:
         """Say once that reading has stopped: it goes on by itself, but whoever waits should know why nothing comes."""
-        level = logging.DEBUG if leader_id in self._troubled else logging.WARNING
-        self._troubled.add(leader_id)
-        logger.log(level, "reading from broker %d is interrupted, trying again: %s", leader_id, error)
+        level = logging.DEBUG if node_id in self._troubled else logging.WARNING
+        self._troubled.add(node_id)
+        logger.log(level, "reading from broker %d is interrupted, trying again: %s", node_id, error)
 
     @property
     def _bytes(self) -> int:
@@ -162,15 +172,21 @@ class Fetcher:
     # --- answers ----------------------------------------------------------------------------------------------------
 
     async def _on_answer(self, position: PartitionPosition, answer: FetchedBatches) -> None:
+        topic_partition = position.topic_partition
         if answer.error == ErrorCode.NONE:
+            if answer.preferred_read_replica >= 0 and not answer.records:
+                self._replicas.name(topic_partition, answer.preferred_read_replica)
             self._keep(position, answer)
+        elif self._replicas.node(topic_partition, self._cluster.metadata.brokers) is not None:
+            # The leader knows whether an offset is out of range, and who leads.
+            self._replicas.forget(topic_partition)
         elif answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(position, answer.offset)
         elif answer.error.retriable:
-            self._cluster.metadata.forget_topic(position.topic_partition.topic)
+            self._cluster.metadata.forget_topic(topic_partition.topic)
             position.retry_at_ms = self._cluster.io.clock.monotonic_ms() + self._cluster.options.retry_backoff_ms
         else:
-            self.fail(broker_error(answer.error, f"fetching from {position.topic_partition}"))
+            self.fail(broker_error(answer.error, f"fetching from {topic_partition}"))
             position.retry_at_ms = self._cluster.io.clock.monotonic_ms() + self._cluster.options.retry_backoff_max_ms
 
     def _keep(self, position: PartitionPosition, answer: FetchedBatches) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from ottla.client.consumer import Consumer
@@ -21,6 +22,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -37,6 +39,11 @@ def consumer(broker: ScriptedBroker, **settings: Any) -> Consumer:
     client = ClientOptions.of(broker.address, retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60_000)
     defaults = {"fetch_max_wait_ms": 5, "auto_offset_reset": OffsetReset.EARLIEST}
     return Consumer(client, ConsumerOptions(**{**defaults, **settings}))
+
+
+def fetch_answer(partition: PartitionData) -> FetchResponse:
+    topic = FetchableTopicResponse(topic="t", topic_id=topic_id("t"), partitions=(partition,))
+    return FetchResponse(responses=(topic,))
 
 
 async def read(consuming: Consumer, count: int, at_a_time: int = 3) -> list[bytes | None]:
@@ -161,17 +168,36 @@ async def test_without_a_reset_a_partition_without_an_offset_is_an_error():
 
 async def test_reading_survives_moved_leaders_and_lost_connections():
     with ReadableBroker(records=20) as broker:
-        moved = FetchResponse(
-            responses=(
-                FetchableTopicResponse(
-                    topic="t", topic_id=topic_id("t"), partitions=(PartitionData(partition_index=0, error_code=6),)
-                ),
-            )
-        )
+        moved = fetch_answer(PartitionData(partition_index=0, error_code=6))
         broker.handlers[FetchRequest] = in_turn(moved, CLOSE, moved, broker._fetch)
         async with consumer(broker) as consuming:
             consuming.assign([PLACE])
             assert await read(consuming, 20) == numbers(0, 20)
+
+
+@pytest.mark.parametrize(("begins_near", "lost"), [(0, False), (10, False), (0, True)])
+async def test_a_consumer_reads_from_the_replica_that_its_leader_names_and_from_the_leader_what_that_has_not(
+    begins_near: int, lost: bool
+):
+    with ReadableBroker(records=20) as leader, ReadableBroker(records=20) as near:
+        near.start = begins_near
+
+        def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+            other = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=near.port, rack="b")
+            answer = leader.metadata(request)
+            return msgspec.structs.replace(answer, brokers=(*answer.brokers, other))
+
+        leader.handlers[MetadataRequest] = metadata
+        sent_there = fetch_answer(PartitionData(partition_index=0, preferred_read_replica=2))
+        leader.handlers[FetchRequest] = in_turn(sent_there, leader._fetch)
+        leader.fetch_bytes_max = near.fetch_bytes_max = len(numbered_log(20, 5)) // 2
+        if lost:
+            near.handlers[FetchRequest] = in_turn(near._fetch, CLOSE)
+        async with consumer(leader, rack="b") as consuming:
+            consuming.assign([PLACE])
+            assert await read(consuming, 20) == numbers(0, 20)
+        assert near.asked(FetchRequest)
+        assert {request.rack_id for request in leader.asked(FetchRequest)} == {"b"}
 
 
 async def test_bytes_that_are_no_batch_are_an_error_that_says_where():
