@@ -15,7 +15,7 @@ BROKERS ?= 1
 WORKERS ?= 2
 STAMP := $(VENV)/.ottla
 
-.PHONY: setup run cluster test cluster-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
+.PHONY: setup run cluster test cluster-test pipeline-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -40,6 +40,9 @@ cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several b
 
 sink-rounds: $(STAMP)/test ## Kill driver, executor and broker at every request of exactly-once batches; each row is read once
 	@$(BIN)/python -m pytest tests/system/test_exactly_once_rounds.py -m long -s
+
+pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: the driver killed between micro-batches
+	@$(BIN)/python -m pytest tests/system -k pipeline -m long
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)
 	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(MARKED),-m "$(MARKED)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -21,8 +23,6 @@ from ottla.pipelines.spec import PipelineSpec, read
 from ottla.pipelines.tables import ParquetTable
 from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
-
-pytestmark = pytest.mark.long
 
 _names = count()
 
@@ -308,3 +308,54 @@ def test_the_tests_of_a_file_run_on_its_rows(session, flights):
     good, bad = run_tests(spec, session.spark)
     assert (good.name, good.differences) == ("a late flight is named", ())
     assert bad.differences == ("hourly: 1 row missing, 1 too many", "  - carrier=UA n=2", "  + carrier=UA n=1")
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_between_micro_batches_costs_nothing_and_doubles_nothing(broker, tmp_path):
+    prefix = f"killed{next(_names)}"
+    there = Broker(broker.bootstrap)
+    there.create(f"{prefix}.in", f"{prefix}.out", f"{prefix}.dead")
+    there.produce(f"{prefix}.in", [b"bad" if n % 10 == 0 else json.dumps({"n": n}).encode() for n in range(1000)])
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f"""
+name = "{prefix}"
+[sources.events]
+topics = ["{prefix}.in"]
+format = "json"
+schema = "n int"
+max_records = 100
+[[sinks]]
+name = "out"
+topic = "{prefix}.out"
+[[sinks]]
+name = "lake"
+parquet = "lake"
+[dead_letters]
+topic = "{prefix}.dead"
+"""
+    )
+    command = [sys.executable, "-m", "ottla.cli", "pipeline", "run", str(file), "--until-caught-up", "--json"]
+    command += ["-b", broker.bootstrap, "--memory", "512m"]
+    for stop_after in (1, 3, 2, None):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        seen = 0
+        for line in process.stdout:
+            seen += json.loads(line)["event"] == "batch"
+            if seen == stop_after:
+                process.kill()
+                break
+        process.stdout.close()
+        code = process.wait()
+    assert code == 0
+    assert sorted(json.loads(value)["n"] for value in there.values(f"{prefix}.out")) == [
+        n for n in range(1000) if n % 10
+    ]
+    assert len(there.consume(f"{prefix}.dead")) == 100
+    rows = [
+        row["n"]
+        for each in ParquetTable.open(str(tmp_path / "lake")).files()
+        for row in pq.read_table(each).to_pylist()
+    ]
+    assert sorted(rows) == [n for n in range(1000) if n % 10]
