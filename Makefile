@@ -12,6 +12,7 @@ RACES_SEED ?= 1
 SCHEDULES ?= 1000000
 SECONDS ?= 60
 BROKERS ?= 1
+WITHOUT_SPARK := --ignore tests/unit/pyspark_ottla --ignore tests/unit/pipelines
 WORKERS ?= 2
 STAMP := $(VENV)/.ottla
 
@@ -30,10 +31,10 @@ test: $(STAMP)/dev ## Run the tests in two processes (WORKERS=4 for more): those
 	@WORKERS=$(WORKERS) tools/test
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute
-	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla -m "not peer and not long and not slow"
+	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios $(WITHOUT_SPARK) -m "not peer and not long and not slow"
 
 explore: $(STAMP)/test ## Try the properties of single parts with examples that nobody has tried yet
-	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios --ignore tests/unit/pyspark_ottla --hypothesis-profile explore -m "not peer"
+	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios $(WITHOUT_SPARK) --hypothesis-profile explore -m "not peer"
 
 cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several brokers: each of them killed again and again, under transactions too
 	@$(BIN)/python -m pytest tests/system -k cluster -m long

