@@ -10,6 +10,8 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from tests.unit.network.peers import Door, Echo, Peer, framed, opened, turns, until
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * KIB
 CONFIG = NetworkConfig(
     in_flight_requests_max=6,

@@ -33,6 +33,8 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_MS = 20_000
 
 

@@ -46,7 +46,7 @@ async def test_a_number_is_above_those_of_all_brokers_that_live(tmp_path: Path):
 
 async def test_the_second_broker_of_a_store_is_another_one_and_each_keeps_its_number(tmp_path: Path):
     location = f"embedded:{tmp_path / 'a'}"
-    first = await start(tmp_path / "a")
+    first = await start(tmp_path / "a", location)
     second = await start(tmp_path / "b", location)
     assert (first.node_id, second.node_id) == (1, 2)
     await second.stop()

@@ -19,6 +19,8 @@ from ottla.replication.partition import ACKS_ALL, Partition
 from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
 from tests.unit.storage.test_storage_failure import FailedIo
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_MS = 20_000
 
 

@@ -29,6 +29,8 @@ from ottla.protocol.messages.create_topics import (
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.unit.server.whole_cluster import WholeBroker, cluster, until
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_MS = 20_000
 TOPIC = "t"
 SETTINGS = {

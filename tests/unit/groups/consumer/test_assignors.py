@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Mapping
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.groups.consumer.assignor import Assigning, Assignment, Assignor, Subscriber, assignors
 from ottla.groups.consumer.range_assignor import assign_ranges
 from ottla.groups.consumer.uniform_assignor import assign_uniformly
+
+pytestmark = pytest.mark.slow
 
 T1, T2, T3 = (UUID(int=number) for number in (1, 2, 3))
 NOTHING: dict[UUID, frozenset[int]] = {}

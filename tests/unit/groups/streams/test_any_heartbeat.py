@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 from tests.unit.metadata.images import image_of, topic_record
+
+pytestmark = pytest.mark.slow
 
 IMAGES = (
     image_of(topic_record("a", 1, 2), topic_record("b", 2, 3)),

@@ -11,6 +11,8 @@ from ottla.metadata.store.zookeeper_client import SILENCE, NotConnectedError, Zo
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
+pytestmark = pytest.mark.slow
+
 SESSION_MS = 9_000
 
 
