@@ -16,6 +16,8 @@ from ottla.protocol.messages.produce import ProduceRequest
 from tests.unit.client.scripted_broker import SILENCE
 from tests.unit.client.test_producer import FAULTS, AppendingBroker
 
+pytestmark = pytest.mark.slow
+
 LARGE = b"x" * (REQUEST_BYTES // 3)
 
 

@@ -24,6 +24,8 @@ from ottla.protocol.messages.produce import (
 from tests.unit.client.model_log import ModelLog
 from tests.unit.client.scripted_broker import CLOSE, SILENCE, ScriptedBroker, topic_id
 
+pytestmark = pytest.mark.slow
+
 
 class AppendingBroker(ScriptedBroker):
     """A broker with logs. `faults` are taken one a produce request: an error code, "lost before", "lost after"."""

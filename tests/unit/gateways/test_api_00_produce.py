@@ -35,6 +35,8 @@ from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
+pytestmark = pytest.mark.slow
+
 TOPIC, TOPIC_ID, NOBODYS_ID = "t", UUID(int=7), UUID(int=8)
 ANOTHER_BROKER = 2
 WHOLE = api_00_produce.API

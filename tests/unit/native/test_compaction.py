@@ -16,6 +16,8 @@ from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import TimeIndex
 from tests.unit.native.independent_codec import CODECS
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 1 << 24
 SECRET = bytes(range(16))
 NOW_MS = 1_000_000

@@ -21,6 +21,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.unit.protocol.message_strategy import all_messages
 
+pytestmark = pytest.mark.slow
+
 GIANT_LENGTH = (0x7FFFFFFF).to_bytes(4, "big")
 GIANT_VARINT = b"\xff\xff\xff\xff\x0f"
 FULL_MESSAGES = [

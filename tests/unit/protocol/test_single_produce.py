@@ -15,6 +15,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from tests.fuzz.targets import single_produce
 from tests.unit.protocol.message_strategy import messages
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)
 TOPIC_ID = UUID(int=7)
 

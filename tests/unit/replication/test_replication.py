@@ -25,6 +25,8 @@ from ottla.replication.replica_selector import RackAwareSelector
 from ottla.replication.replicated_leader import ReplicatedLeader
 from tests.unit.replication.replicas import NAME, Broker, Cluster, cluster, until
 
+pytestmark = pytest.mark.slow
+
 
 async def acked(future: "asyncio.Future[AppendAck]") -> ErrorCode:
     async with asyncio.timeout(60):

@@ -30,6 +30,8 @@ from tests.unit.storage.gated_disk import GatedDisk
 from tests.unit.storage.test_log_io import file_size_limit
 from tests.unit.storage.transactional_log import ABORT, COMMIT, append, committed, data, marker, read_committed
 
+pytestmark = pytest.mark.slow
+
 SMALL = LogConfig(segment_bytes=2_000, index_interval_bytes=200)
 
 

@@ -15,6 +15,8 @@ from tests.unit.storage.data_directory import ORDERS, batch, copy_as_after_a_kil
 from tests.unit.storage.test_log_io import file_size_limit
 from tests.unit.storage.watched_disk import SyncedFiles
 
+pytestmark = pytest.mark.slow
+
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
 LOGS = [TopicPartition("orders", number) for number in range(40)]
 LARGE = TopicPartition("large", 0)

