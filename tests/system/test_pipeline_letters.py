@@ -1,7 +1,6 @@
 """What Spark makes of the columns of dead letters and of the counts of the audit is what their formats say."""
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from ottla.pipelines.audit.observation import observe
 from ottla.pipelines.audit.report import Point, Report
 from ottla.pipelines.dead_letters.columns import REASON_CHARS_MAX, RECORD_COLUMNS, dead_letter, origin
 from ottla.pipelines.dead_letters.headers import Letter, headers_of, letter_of, own_headers
-from pyspark_ottla import worker_python
+from tests.system.spark_session import spark_session
 
 SOURCE = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp,"
@@ -27,22 +26,8 @@ TIME_MS = 1_370_044_800_000
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    scratch = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = worker_python()
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "512m")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("spark"), "local[1]") as session:
+        yield session
 
 
 def headers(row: Row) -> list[tuple[str, bytes | None]]:

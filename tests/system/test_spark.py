@@ -22,9 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_ottla import lag, worker_python
+from pyspark_ottla import lag
 from tests.broker_process import BrokerProcess
 from tests.system.document import blocks
+from tests.system.spark_session import spark_session
 
 EPOCH_MS = 1_000_000_000_000
 """The time of record 0, in 2001."""
@@ -34,26 +35,8 @@ _names = count()
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    scratch = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = worker_python()
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "512m")
-        # Spark's sockets take one connection, whoever comes first; a client that looks for a broker may.
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 class Cluster:

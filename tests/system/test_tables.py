@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ottla.pipelines.tables import DeltaSink, ParquetSink, ParquetTable, TableError
-from pyspark_ottla import worker_python
+from tests.system.spark_session import spark_session
 
 SINKS: dict[str, Any] = {"parquet": ParquetSink, "delta": DeltaSink}
 both = pytest.mark.parametrize("kind", ["parquet", "delta"])
@@ -24,24 +23,8 @@ both = pytest.mark.parametrize("kind", ["parquet", "delta"])
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    scratch = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = worker_python()
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 def flights(spark: SparkSession, first: int, count: int = 30) -> DataFrame:

@@ -69,7 +69,7 @@ def _partitions(spec: "PipelineSpec", sink: "Sink", client: "BlockingClient") ->
     import re
 
     from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.compiler.lineage import through
+    from ottla.pipelines.spec.lineage import through
 
     names: set[str] = set()
     here = through(spec, sink.name)
@@ -154,11 +154,11 @@ def _reset(
     execute: bool,
 ) -> list[tuple[str, str, int, int, int]]:
     """Move one sink, or only see how; what came of each partition."""
-    from ottla.pipelines.compiler.lineage import through
     from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, owner_of
     from ottla.pipelines.runner.positions import execute as move_checkpoint
     from ottla.pipelines.runner.positions import plan_move, positions
     from ottla.pipelines.runner.published import published
+    from ottla.pipelines.spec.lineage import through
 
     directory = _directory(spec, sink)
     if not (directory / "offsets").is_dir():

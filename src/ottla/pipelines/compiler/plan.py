@@ -14,10 +14,10 @@ from pyspark.sql import functions as f
 
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.audit_points import AuditPoints
-from ottla.pipelines.compiler.lineage import owned
 from ottla.pipelines.compiler.python_modules import StepError
 from ottla.pipelines.compiler.records import letters, record
 from ottla.pipelines.compiler.steps import Rows, apply
+from ottla.pipelines.spec.lineage import owned
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from ottla.model.topic_partition import TopicPartition
-from ottla.pipelines.compiler.lineage import through
 from ottla.pipelines.replay.ranges import places_of
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange, streams
 from ottla.pipelines.runner.checkpoint import directory_of, is_in_use
 from ottla.pipelines.runner.positions import positions
 from ottla.pipelines.runner.queries import group_of
+from ottla.pipelines.spec.lineage import through
 from ottla.pipelines.spec.model import PipelineSpec
 
 

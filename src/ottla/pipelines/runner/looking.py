@@ -19,10 +19,10 @@ def look(
 
     Or, `refused`, of the rows that it sets aside. Raises StepError, ClientError.
     """
-    from ottla.pipelines.compiler.lineage import through
     from ottla.pipelines.compiler.plan import compile_pipeline
     from ottla.pipelines.compiler.records import visible
     from ottla.pipelines.compiler.sources import batch, nothing, reading_options
+    from ottla.pipelines.spec.lineage import through
 
     def read(source: Source) -> "DataFrame":
         options = reading_options(source, bootstrap)

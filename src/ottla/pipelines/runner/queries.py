@@ -10,12 +10,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.pipelines.compiler import sources
-from ottla.pipelines.compiler.lineage import owned, through
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.records import visible
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.table_write import TableWrite
 from ottla.pipelines.runner.topic_write import TopicWrite, one_writer, topic_options
+from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 GOOD, LETTER = "_good", "_letter"

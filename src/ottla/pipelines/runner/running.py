@@ -80,7 +80,7 @@ def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: Run
 
 def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:
     """Hold the checkpoints of all sinks until the stack is closed. Raises CheckpointError."""
-    from ottla.pipelines.compiler.lineage import through
+    from ottla.pipelines.spec.lineage import through
 
     for sink in spec.sinks:
         directory = directory_of(spec, sink)

@@ -31,6 +31,22 @@ def above(inputs: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
     return tuple(each for each in inputs if each in found)
 
 
+def through(spec: PipelineSpec, name: str) -> frozenset[str]:
+    """The sources and steps that a step or sink reads through, itself included."""
+    return frozenset((name, *upstream(spec, name)))
+
+
+def owned(spec: PipelineSpec, sink: str) -> tuple[str, ...]:
+    """The sources and steps whose dead letters a sink writes: those it reads through that no sink before it does."""
+    taken: set[str] = set()
+    for each in spec.sinks:
+        here = upstream(spec, each.name)
+        if each.name == sink:
+            return tuple(name for name in here if name not in taken)
+        taken.update(here)
+    raise KeyError(sink)
+
+
 def dead_letter_owners(spec: PipelineSpec) -> dict[str, str]:
     """Which sink writes the dead letters of each source and step that may have some: the first that reads through it.
 
@@ -42,8 +58,4 @@ def dead_letter_owners(spec: PipelineSpec) -> dict[str, str]:
         for step in spec.steps
         if isinstance(step.action, Expect) and any(each.on_fail == "dlq" for each in step.action.expect)
     ]
-    owners: dict[str, str] = {}
-    for sink in spec.sinks:
-        reached = upstream(spec, sink.name)
-        owners |= {name: sink.name for name in lettered if name in reached and name not in owners}
-    return owners
+    return {name: sink.name for sink in spec.sinks for name in owned(spec, sink.name) if name in lettered}

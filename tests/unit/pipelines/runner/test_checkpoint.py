@@ -5,7 +5,6 @@ import json
 import pytest
 
 from ottla.model.topic_partition import TopicPartition
-from ottla.pipelines.compiler.lineage import through
 from ottla.pipelines.runner.checkpoint import (
     CheckpointError,
     CheckpointLock,
@@ -17,6 +16,7 @@ from ottla.pipelines.runner.checkpoint import (
     query_id,
 )
 from ottla.pipelines.runner.positions import execute, plan_move, positions
+from ottla.pipelines.spec.lineage import through
 from ottla.pipelines.spec.model import DAY_MS, Deduplicate, PipelineSpec, Source, Step, TopicSink
 
 

@@ -1,6 +1,6 @@
 """What a sink reads through, and whose dead letters it writes."""
 
-from ottla.pipelines.compiler.lineage import owned, through
+from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Source, Sql, Step, TopicSink
 
 
