@@ -335,6 +335,8 @@ class ZooKeeperStore:
 
     async def _elect(self, session: Session, seen_epoch: int, writer: str) -> int:
         client = self._zookeeper
+        # Other controllers may have appended since this one last did.
+        self._end = None
         data, status = await client.get(nodes.CONTROLLER_EPOCH)
         epoch = nodes.decode_number(data)
         if epoch != seen_epoch:
@@ -369,7 +371,7 @@ class ZooKeeperStore:
         check = await self._epoch_check(controller_epoch)
         end, version = await self._read_end()
         if end != offset:
-            self._controller_epoch = None
+            self._end = self._controller_epoch = None
             await self._epoch_check(controller_epoch)
             raise StaleOffsetError(f"the metadata log ends at {end}, not at {offset}")
         if len(pieces) > 1:

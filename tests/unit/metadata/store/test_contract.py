@@ -200,6 +200,15 @@ def test_a_controller_that_dies_in_an_append_leaves_all_of_it_or_nothing(new_par
         end += 1
 
 
+def test_a_controller_elected_again_goes_on_where_others_have_ended(new_party):
+    first, second = new_party(), new_party()
+    first.register(1)
+    second.register(2)
+    first.call("append", first.elect(), 0, ["a"])
+    second.call("append", second.elect(), 1, ["b", "c"])
+    assert first.call("append", first.elect(), 3, ["d"]) == 4
+
+
 def test_an_append_whose_session_ended_on_the_way_counts_until_the_next_election(new_party):
     first, second = new_party(session_timeout_ms=SHORT_MS), new_party(session_timeout_ms=SHORT_MS)
     first.register(1)
