@@ -8,6 +8,7 @@ short, so that sessions end fast: for tests, not for production.
 """
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -38,6 +39,12 @@ JAVA = (
 
 def install() -> None:
     """See that ZooKeeper is installed. Raises RuntimeError with what to do when it cannot be."""
+    with (Path(tempfile.gettempdir()) / f"ottla-zookeeper-{os.geteuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # apt-get does not wait for another one
+        _install()
+
+
+def _install() -> None:
     if JAR.exists() and shutil.which("java"):
         return
     command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "zookeeper"]
@@ -76,7 +83,7 @@ class ZooKeeperServers:
             "initLimit": "50",
             "syncLimit": "10",
             "minSessionTimeout": str(2 * TICK_MS),
-            "maxSessionTimeout": "60000",
+            "maxSessionTimeout": "600000",
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
             "maxClientCnxns": "0",
@@ -138,8 +145,15 @@ class ZooKeeperServers:
         return next((line.split()[1] for line in answer.splitlines() if line.startswith("Mode:")), "")
 
     def leader(self) -> int:
-        """Which of them leads."""
-        return next(number for number in range(len(self.ports)) if self.mode(number) in ("leader", "standalone"))
+        """Which of them leads, once one does."""
+        end = time.monotonic() + READY_S
+        while True:
+            for number in range(len(self.ports)):
+                if self.mode(number) in ("leader", "standalone"):
+                    return number
+            if time.monotonic() > end:
+                raise RuntimeError(f"none of the ZooKeeper servers has led for {READY_S:g} s")
+            time.sleep(0.05)
 
     def kill(self, number: int) -> None:
         """End one at once."""

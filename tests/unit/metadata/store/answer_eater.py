@@ -5,7 +5,35 @@ import threading
 from contextlib import suppress
 
 TRANSACTION = (14).to_bytes(4)
-"""The type of a request that is a transaction, after its length and its number."""
+"""The type of a request that is a transaction."""
+
+HEAD_BYTES = 12
+"""The length of a request, its number and its type."""
+
+
+class _Requests:
+    """Finds where requests begin in what a client sends, however it comes apart or together."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._rest = 0
+        self._is_connecting = True
+        """The first has neither number nor type."""
+
+    def has_transaction(self, data: bytes) -> bool:
+        """Whether one begins in these bytes, which follow those of the call before."""
+        found = False
+        while data:
+            if self._rest:
+                data, self._rest = data[self._rest :], max(0, self._rest - len(data))
+                continue
+            missing = HEAD_BYTES - len(self._head)
+            self._head, data = self._head + data[:missing], data[missing:]
+            if len(self._head) == HEAD_BYTES:
+                found = found or (not self._is_connecting and self._head[8:] == TRANSACTION)
+                self._rest = int.from_bytes(self._head[:4]) + 4 - HEAD_BYTES
+                self._head, self._is_connecting = b"", False
+        return found
 
 
 class AnswerEater:
@@ -58,9 +86,10 @@ class AnswerEater:
                 threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        requests = _Requests()
         with suppress(OSError), source, target:
             while data := source.recv(65536):
-                if not is_answer and self._waits.is_set() and data[8:12] == TRANSACTION:
+                if not is_answer and requests.has_transaction(data) and self._waits.is_set():
                     self._eats.set()
                 if not (is_answer and self._eats.is_set()):
                     target.sendall(data)

@@ -13,12 +13,14 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ottla.metadata.store import interface
 from ottla.metadata.store.interface import MetadataStore, Session, StoreError
-from ottla.metadata.store.location import open_store
+from ottla.metadata.store.location import embedded_directory, open_store
+from ottla.metadata.store.session_files import DIRECTORY_NAME
 from ottla.runtime.tasks import run_main
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -37,7 +39,10 @@ class Party:
             text=True,
             cwd=ROOT,
         )
-        self.session: Session | None = None
+        self._location = location
+        self._session_key: tuple[int, bytes] | None = None
+        """The number of its session in ZooKeeper, and what lets others take part in it."""
+        self._broker_epoch = 0
         self.events: queue.Queue[list[Any]] = queue.Queue()
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -77,7 +82,10 @@ class Party:
 
     def register(self, broker_id: int, directory: str | None = None, registration: str = "") -> int:
         """Begin a session; its broker epoch."""
-        return int(self.call("register", broker_id, registration, directory))
+        self._broker_epoch = int(self.call("register", broker_id, registration, directory))
+        key = self.call("session_key")
+        self._session_key = key and (key[0], bytes.fromhex(key[1]))
+        return self._broker_epoch
 
     def elect(self) -> int:
         """Be elected after the newest election."""
@@ -97,6 +105,25 @@ class Party:
         """Let it go on."""
         self.process.send_signal(signal.SIGCONT)
 
+    def expire(self) -> None:
+        """Have the session end now that would end with time: its party stands still, or is dead."""
+        if self._session_key is not None:
+            from kazoo.client import KazooClient
+
+            client = KazooClient(self._location.split("/")[2], client_id=self._session_key)
+            client.start(ANSWER_S)
+            client.stop()
+            client.close()
+            return
+        sessions = embedded_directory(self._location, Path()) / DIRECTORY_NAME
+        with suppress(FileNotFoundError), (sessions / str(self._broker_epoch)).open("r+b") as renewal:
+            renewal.write(bytes(16))
+        for path in sessions.glob("*.wake"):
+            with suppress(OSError):  # nobody reads it any more
+                wake = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                os.write(wake, b"\0")
+                os.close(wake)
+
     def kill(self) -> None:
         """As a crash."""
         self.process.kill()
@@ -112,6 +139,14 @@ def _say(what: dict[str, Any]) -> None:
     print(json.dumps(what), flush=True)
 
 
+def _session_key(store: MetadataStore) -> tuple[int, str] | None:
+    client = getattr(store, "_client", None)
+    if client is None:
+        return None
+    number, password = client._client.client_id
+    return number, password.hex()
+
+
 async def _answer(store: MetadataStore, sessions: list[Session], method: str, args: list[Any], kwargs: Any) -> Any:
     match method:
         case "register":
@@ -119,6 +154,8 @@ async def _answer(store: MetadataStore, sessions: list[Session], method: str, ar
             takes_over = directory.encode() if directory is not None else None
             sessions.append(await store.register_broker(broker_id, registration.encode(), takes_over=takes_over))
             return sessions[-1].broker_epoch
+        case "session_key":
+            return _session_key(store)
         case "elect":
             return await store.elect(sessions[-1], seen_epoch=args[0])
         case "controller":

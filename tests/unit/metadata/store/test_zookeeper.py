@@ -15,6 +15,10 @@ from tools.zookeeper import ZooKeeperServers
 pytestmark = pytest.mark.slow
 
 
+LONG_MS = 180_000
+"""A session of which a part is longer than servers need to start again."""
+
+
 @pytest.fixture
 def location(zookeeper: ZooKeeperServers, tmp_path: Path) -> str:
     return zookeeper.location(f"tests/{tmp_path.name}")
@@ -28,9 +32,15 @@ def eater(zookeeper: ZooKeeperServers) -> Iterator[AnswerEater]:
 
 
 @pytest.fixture
-def eaten(eater: AnswerEater, zookeeper: ZooKeeperServers, location: str) -> Iterator[Party]:
+def eaten_location(eater: AnswerEater, zookeeper: ZooKeeperServers, location: str) -> str:
+    """The store, by way of the proxy."""
+    return location.replace(str(zookeeper.ports[0]), str(eater.port))
+
+
+@pytest.fixture
+def eaten(eaten_location: str) -> Iterator[Party]:
     """A party whose answers may be eaten."""
-    party = Party(location.replace(str(zookeeper.ports[0]), str(eater.port)), session_timeout_ms=5_000)
+    party = Party(eaten_location)
     yield party
     party.kill()
 
@@ -126,21 +136,25 @@ def test_what_happened_while_nobody_answered_is_told_in_the_end(eaten, eater, ne
     eaten.wait_for("log", end)
 
 
-def test_a_controller_that_hears_nothing_for_as_long_as_a_session_is_told_to_look(eaten, eater, new_party):
+def test_a_controller_that_hears_nothing_for_as_long_as_a_session_is_told_to_look(eaten_location, eater):
     """Others may have been elected meanwhile: only it cannot know."""
-    eaten.register(1)
-    eaten.elect()
-    eaten.wait_for("controller")
-    eater.close()
-    eaten.wait_for("controller")
-    with pytest.raises(StoreError):
-        eaten.call("controller")
+    party = Party(eaten_location, session_timeout_ms=6_000)
+    try:
+        party.register(1)
+        party.elect()
+        party.wait_for("controller")
+        eater.close()
+        party.wait_for("controller")
+        with pytest.raises(StoreError):
+            party.call("controller")
+    finally:
+        party.kill()
 
 
 def test_nothing_is_lost_when_servers_go_and_come_back(tmp_path):
     """Sessions outlive it, what was appended is there, and watches are told of what happened since."""
     with ZooKeeperServers(tmp_path / "servers", 3) as servers:
-        first, second = (Party(servers.location("a/b")) for _ in range(2))
+        first, second = (Party(servers.location("a/b"), session_timeout_ms=LONG_MS) for _ in range(2))
         try:
             first.register(1)
             second.register(2)
@@ -233,8 +247,8 @@ def test_a_controller_node_that_somebody_removes_ends_the_rule_of_its_broker(new
     assert second.elect() == 2
 
 
-async def refused(location: str, timeout_ms: int = 1_000) -> str:
-    """What is said to somebody who opens a store."""
+async def refused(location: str, timeout_ms: int = 60_000) -> str:
+    """What is said to somebody who opens a store; where nobody is there, when the time is over."""
     store = open_store(location, Path(), session_timeout_ms=timeout_ms)
     try:
         with pytest.raises(StoreError) as error:
@@ -246,7 +260,7 @@ async def refused(location: str, timeout_ms: int = 1_000) -> str:
 
 
 async def test_a_zookeeper_that_is_not_there_is_refused_with_what_to_do():
-    assert "start ZooKeeper, or correct where it is" in await refused("zookeeper://127.0.0.1:1/ottla")
+    assert "start ZooKeeper, or correct where it is" in await refused("zookeeper://127.0.0.1:1/ottla", 1_000)
 
 
 async def test_a_store_of_a_newer_layout_is_refused(new_party, location, nodes):
@@ -274,4 +288,4 @@ async def test_servers_without_a_majority_are_refused(tmp_path):
     with ZooKeeperServers(tmp_path / "servers", 3) as servers:
         for number in range(2):
             servers.kill(number)
-        assert "start ZooKeeper" in await refused(servers.location())
+        assert "start ZooKeeper" in await refused(servers.location(), 1_000)
