@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -55,9 +56,17 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return run_with
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@pytest.fixture
+def closed_port() -> Iterator[Callable[[], int]]:
+    """Ports that refuse connections, and that nobody else is given meanwhile."""
+    with ExitStack() as taken:
+
+        def take() -> int:
+            bound = taken.enter_context(socket.socket())
+            bound.bind(("127.0.0.1", 0))
+            return int(bound.getsockname()[1])
+
+        yield take
 
 
 async def connect(cluster: Cluster) -> Cluster:
@@ -65,7 +74,7 @@ async def connect(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_nobody_listening_is_said_in_one_line_with_what_to_do(run):
+def test_nobody_listening_is_said_in_one_line_with_what_to_do(run, closed_port):
     port = closed_port()
     with pytest.raises(BrokerUnreachableError) as refused:
         run(connect, f"127.0.0.1:{port}")
@@ -79,13 +88,13 @@ def test_a_host_that_does_not_exist_is_said_to_be_unknown(run):
         run(connect, "no-such-host.invalid:9092")
 
 
-def test_the_first_address_that_answers_is_taken(run):
+def test_the_first_address_that_answers_is_taken(run, closed_port):
     with ScriptedBroker() as broker:
         cluster = run(connect, f"127.0.0.1:{closed_port()},{broker.address}")
     assert cluster.metadata.cluster_id == "scripted"
 
 
-def test_when_no_address_answers_all_are_named(run):
+def test_when_no_address_answers_all_are_named(run, closed_port):
     first, second = closed_port(), closed_port()
     with pytest.raises(BrokerUnreachableError, match=rf":{first}: connection refused.*:{second}: connection refused"):
         run(connect, f"127.0.0.1:{first},127.0.0.1:{second}")
@@ -99,13 +108,17 @@ def test_a_peer_that_does_not_speak_the_protocol_is_found_out(run):
 
 
 @pytest.mark.parametrize(
-    ("answer", "what"), [(SILENCE, "did not answer our first request"), (CLOSE, "closed the connection at our first")]
+    ("answer", "within_ms", "what"),
+    [
+        (SILENCE, 20, "did not answer our first request"),
+        (CLOSE, 60_000, "closed the connection at our first"),
+    ],
 )
-def test_a_peer_that_does_not_answer_is_not_taken_for_a_broker(run, answer, what):
+def test_a_peer_that_does_not_answer_is_not_taken_for_a_broker(run, answer, within_ms, what):
     with ScriptedBroker() as broker:
         broker.handlers[ApiVersionsRequest] = lambda request, version: answer
         with pytest.raises(BrokerUnreachableError, match=rf"{what}.*is this the port of a Kafka-compatible broker"):
-            run(connect, broker.address, handshake_timeout_ms=20)
+            run(connect, broker.address, handshake_timeout_ms=within_ms)
 
 
 def test_an_answer_larger_than_allowed_ends_the_connection(run):
@@ -285,7 +298,7 @@ def test_a_coordinator_is_remembered_until_it_is_contradicted(run):
         run(action, broker.address)
 
 
-def test_brokers_that_all_moved_are_found_by_the_bootstrap_address(run):
+def test_brokers_that_all_moved_are_found_by_the_bootstrap_address(run, closed_port):
     with ScriptedBroker({"t": 1}) as old, ScriptedBroker({"t": 1}) as new:
 
         async def action(cluster: Cluster) -> Any:
