@@ -104,6 +104,7 @@ def test_a_peer_that_is_gone_in_disorder_is_lost_and_why_is_said_once(poll: Sock
     poll.watch(ours.fileno(), "a", READABLE | WRITABLE | RECEIVE)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
+    assert has_news(poll, 60)
     assert poll.receive(bytearray(10), 0, 10) == ([], [], [("a", errno.ECONNRESET)])
     assert poll.receive(bytearray(10), 0, 10) == ([], [("a", READABLE | WRITABLE)], [])
     poll.watch(ours.fileno(), "a", 0)

@@ -1,8 +1,11 @@
 """A listener on loopback, peers with plain sockets, and a clock that is moved by hand."""
 
 import asyncio
+import fcntl
 import socket
 import struct
+import termios
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Generic, TypeVar, overload
@@ -39,8 +42,9 @@ async def turns(count: int = 20) -> None:
 class Peer:
     """A client that does exactly what it is told."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, listener: Listener) -> None:
         self.sock = sock
+        self.listener = listener
         self.loop = asyncio.get_running_loop()
 
     @classmethod
@@ -50,10 +54,18 @@ class Peer:
         if receive_buffer_bytes:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         await asyncio.get_running_loop().sock_connect(sock, tuple(listener.address))
-        return cls(sock)
+        return cls(sock, listener)
 
     async def send(self, data: bytes) -> None:
         await self.loop.sock_sendall(self.sock, data)
+
+    def wait_until_arrived(self, count: int) -> None:
+        """Wait until so many bytes lie at the other side; the loop does not turn meanwhile."""
+        _, port = self.sock.getsockname()
+        fd = next(each.fd for each in self.listener.connections if each.peer.port == port)
+        end = time.monotonic() + 60
+        while struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0] < count:
+            assert time.monotonic() < end, f"{count} bytes never came"
 
     async def receive(self, count: int) -> bytes:
         data = bytearray()

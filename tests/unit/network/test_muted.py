@@ -1,12 +1,14 @@
 """A connection whose client is over a quota (KIP-219): not read, nothing is lost, and nothing is held against it."""
 
+import asyncio
+
 import pytest
 
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_state import State
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
-from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Door, Echo, framed, opened, turns, until
 
 MIB = 1024 * KIB
 MINUTE = 60_000
@@ -89,12 +91,16 @@ async def test_half_a_request_stays_counted_and_is_not_taken_for_stalled():
         (connection,) = door.listener.connections
         connection.mute(MINUTE)
         held = door.memory.assembling_bytes
-        others = [await half_a_request(door) for _ in range(4)]
-        assert door.memory.waiting_count, "others wait for memory, so that whoever stalls is closed"
+        others = [await door.peer() for _ in range(4)]
+        sending = [asyncio.ensure_future(other.send(framed(b"o" * 2 * MIB)[: 700 * KIB])) for other in others]
+        await until(lambda: door.memory.waiting_count)  # so that whoever stalls is closed
         door.timer.advance(MINUTE - 1)
         await turns()
         assert not connection.is_closed
         assert door.memory.assembling_bytes >= held
+        for task in sending:
+            task.cancel()
+        await asyncio.wait(sending)
         for other in others:
             other.close()
         door.timer.advance(1)
@@ -104,14 +110,6 @@ async def test_half_a_request_stays_counted_and_is_not_taken_for_stalled():
         assert handler.payloads == [b"m" * MIB]
         handler.answer(0)
         assert await muted.receive_frame() == b"m" * MIB
-
-
-async def half_a_request(door: Door[Collect]) -> Peer:
-    """A peer that sends what is to become 2 MiB, as far as it is read."""
-    peer = await door.peer()
-    peer.sock.send(framed(b"o" * 2 * MIB)[: 700 * KIB])
-    await turns(50)
-    return peer
 
 
 async def test_it_is_not_closed_as_idle_and_begins_to_be_idle_anew():

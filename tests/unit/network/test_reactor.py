@@ -75,9 +75,12 @@ def spy(door: Door[Any]) -> Spied:
 
 
 async def all_send(peers: Sequence[Peer], *data: bytes) -> None:
-    """All of them, before the loop turns."""
-    for peer, each in zip(peers, data * len(peers) if len(data) == 1 else data, strict=True):
-        peer.sock.send(each)
+    """All of them, and all of it has arrived, before the loop turns."""
+    sent = list(zip(peers, data * len(peers) if len(data) == 1 else data, strict=True))
+    for peer, each in sent:
+        assert peer.sock.send(each) == len(each)
+    for peer, each in sent:
+        peer.wait_until_arrived(len(each))
 
 
 async def test_what_all_have_sent_is_received_handled_and_answered_together():
