@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster
 from tests.shared_broker import shared_broker
 
-# How long an example takes says what else the machine does. Examples are the same in each run, so that a test which
-# fails says something about the change; `make explore` looks for new ones.
-settings.register_profile("ottla", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None, max_examples=1_000)
+# How long an example takes, or is looked for, says what else the machine does. Examples are the same in each run, so
+# that a test which fails says something about the change; `make explore` looks for new ones.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ottla", UNTIMED, derandomize=True)
+settings.register_profile("explore", UNTIMED, max_examples=1_000)
 settings.load_profile("ottla")
 
 # A shell has what it runs in the background ignore it, and the programs that the tests start and interrupt would too.

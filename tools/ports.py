@@ -1,5 +1,6 @@
 """Ports for servers that are told where to listen before they do."""
 
+import os
 import random
 import socket
 from pathlib import Path
@@ -9,6 +10,11 @@ _LINUX_OF_CLIENTS = (32_768, 60_999)
 _FIRST, _END = 12_000, 65_536
 _ENOUGH = 2_000
 """Among so many, two who choose at the same time hardly choose the same."""
+_WORKERS = 16
+"""Processes of one test run that choose beside each other, each among ports of its own."""
+
+_given: set[int] = set()
+"""What this process was given is not given again: its server may be away for a while."""
 
 
 def ports_of_clients() -> tuple[int, int]:
@@ -28,24 +34,36 @@ def ports_of_servers(first_of_clients: int, last_of_clients: int) -> range:
     return range(_FIRST, _END)
 
 
+def ports_of_worker(ports: range, worker: str) -> range:
+    """The part of them in which a process of a test run chooses, `gw0` being the first; all of them outside of one."""
+    number = worker.removeprefix("gw")
+    return ports[int(number) % _WORKERS :: _WORKERS] if number.isdecimal() else ports
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, none of those the kernel gives to clients.
+    """Ports that nobody listens on now and that were not given before, none of those the kernel gives to clients.
 
     A client that tries such a port again and again before its server listens is at some time given that very port as
     its own, is then connected to itself, and the server cannot have the port any more.
     """
-    choice = ports_of_servers(*ports_of_clients())
+    choice = ports_of_worker(ports_of_servers(*ports_of_clients()), os.environ.get("PYTEST_XDIST_WORKER", ""))
+    if len(_given) + count > len(choice) // 2:
+        _given.clear()
     chance = random.SystemRandom()  # two processes that were seeded alike must not choose alike
     sockets: list[socket.socket] = []
     try:
         while len(sockets) < count:
+            port = chance.choice(choice)
+            if port in _given:
+                continue
             each = socket.socket()
             try:
-                each.bind(("127.0.0.1", chance.choice(choice)))
+                each.bind(("127.0.0.1", port))
             except OSError:
                 each.close()
             else:
                 sockets.append(each)
+                _given.add(port)
         return [each.getsockname()[1] for each in sockets]
     finally:
         for each in sockets:

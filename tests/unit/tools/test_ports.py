@@ -1,12 +1,23 @@
 """A server's port is one that no client of the same machine can be given while it starts."""
 
-from tools.ports import free_ports, ports_of_clients, ports_of_servers
+from tools.ports import free_ports, ports_of_clients, ports_of_servers, ports_of_worker
 
 
 def test_ports_are_free_distinct_and_those_of_servers():
     ports = free_ports(50)
     assert len(set(ports)) == 50
     assert set(ports) <= set(ports_of_servers(*ports_of_clients()))
+
+
+def test_no_port_is_given_twice():
+    assert not set(free_ports(50)) & set(free_ports(50))
+
+
+def test_processes_of_a_test_run_choose_among_ports_of_their_own():
+    every = ports_of_servers(32_768, 60_999)
+    parts = [set(ports_of_worker(every, f"gw{number}")) for number in range(16)]
+    assert sum(map(len, parts)) == len(set().union(*parts)) == len(every)
+    assert ports_of_worker(every, "") == every
 
 
 def test_servers_are_given_what_clients_are_not_wherever_a_system_has_them():
