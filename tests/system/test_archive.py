@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records
 
 QUIET = {"log_level": 0}
 
@@ -41,8 +42,8 @@ def everything(bootstrap: str) -> dict[tuple[str, int], list[tuple]]:
         }
     )
     places = [
-        TopicPartition(name, number, consumer.get_watermark_offsets(TopicPartition(name, number), timeout=30)[0])
-        for name, topic in consumer.list_topics(timeout=30).topics.items()
+        TopicPartition(name, number, consumer.get_watermark_offsets(TopicPartition(name, number), timeout=60)[0])
+        for name, topic in consumer.list_topics(timeout=60).topics.items()
         if not name.startswith("__")
         for number in topic.partitions
     ]
@@ -50,8 +51,8 @@ def everything(bootstrap: str) -> dict[tuple[str, int], list[tuple]]:
     consumer.assign(places)
     at_end: set[tuple[str, int]] = set()
     while len(at_end) < len(places):
-        message = consumer.poll(30)
-        assert message is not None, "nothing came for half a minute"
+        message = consumer.poll(60)
+        assert message is not None, "nothing came for a minute"
         place = message.topic(), message.partition()
         if message.error():
             at_end.add(place)
@@ -65,7 +66,7 @@ def everything(bootstrap: str) -> dict[tuple[str, int], list[tuple]]:
 
 def watermarks(bootstrap: str, places: list[tuple[str, int]]) -> list[tuple[int, int]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", **QUIET})
-    found = [consumer.get_watermark_offsets(TopicPartition(*place), timeout=30) for place in places]
+    found = [consumer.get_watermark_offsets(TopicPartition(*place), timeout=60) for place in places]
     consumer.close()
     return found
 
@@ -83,7 +84,7 @@ def fill(bootstrap: str) -> None:
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "t", "compression.type": "lz4", "linger.ms": 0, **QUIET}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for round_ in range(6):
         producer.begin_transaction()
         for number in range(200):
@@ -96,11 +97,13 @@ def fill(bootstrap: str) -> None:
                 headers=[("n", b"%d" % number), ("none", None), ("n", b"\xff")] if number % 3 else None,
             )
         producer.produce("stamped", b"round %d" % round_)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         if round_ % 3 == 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
+    for topic in ("events.x", "stamped"):
+        committed_records(bootstrap, topic)  # when the last transaction has come to its end
     cut = admin.delete_records([TopicPartition("events.x", 1, 33), TopicPartition("stamped", 0, 1)])
     for deletion in cut.values():
         deletion.result()
@@ -135,7 +138,7 @@ def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path
         assert watermarks(broker.bootstrap, places) == bounds
         described = done("topic", "describe", "--bootstrap", broker.bootstrap, "events.x", "stamped")
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers", **QUIET})
-        [position] = consumer.committed([TopicPartition("events.x", 0)], timeout=30)
+        [position] = consumer.committed([TopicPartition("events.x", 0)], timeout=60)
         consumer.close()
         assert (position.offset, position.metadata) == (77, "a note")
         producer = Producer({"bootstrap.servers": broker.bootstrap, **QUIET})
@@ -144,7 +147,7 @@ def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path
             producer.produce(
                 place[0], b"new", partition=place[1], on_delivery=lambda _, sent: offsets.append(sent.offset())
             )
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
         assert offsets == [end for _, end in bounds]
     text = json.dumps(described)
     assert "segment.bytes" in text

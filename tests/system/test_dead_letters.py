@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla.client.consumer
@@ -29,6 +29,7 @@ from ottla.pipelines.dead_letters.headers import Letter, headers_of
 from ottla.pipelines.dead_letters.redrive import Rules
 from ottla.pipelines.dead_letters.redriving import Letters, group_of, redrive
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "dlq"]
 DEADLINE_S = 60
@@ -67,35 +68,18 @@ class Place:
             count_header = ("__ottla.errors.replays", b"%d" % (replays + 1))
             back.append((number % 4, key, value, 1_000 + number, (("trace", b"%d" % number), count_header)))
         producer.commit_transaction()
+        self.read(self.dead)  # when the transaction has come to its end
         return back
 
-    def read(self, topic: str, partitions: int) -> list[Seen]:
+    def read(self, topic: str) -> list[Seen]:
         """Everything that a reader of committed records sees."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "unused",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            }
-        )
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-        found: list[Seen] = []
-        ended: set[int] = set()
-        while len(ended) < partitions:
-            message = consumer.poll(DEADLINE_S)
-            assert message is not None, f"{topic}: no end came"
-            if message.error() is not None:
-                ended.add(message.partition())
-                continue
-            headers = tuple(message.headers() or ())
-            found.append((message.partition(), message.key(), message.value(), message.timestamp()[1], headers))
-        consumer.close()
-        return found
+        return [
+            (each.partition(), each.key(), each.value(), each.timestamp()[1], tuple(each.headers() or ()))
+            for each in committed_records(self.bootstrap, topic)
+        ]
 
     def events_read(self) -> list[Seen]:
-        return sorted(self.read(self.events, 4), key=lambda each: each[3])
+        return sorted(self.read(self.events), key=lambda each: each[3])
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "OTTLA_BOOTSTRAP": self.bootstrap}
@@ -146,13 +130,13 @@ def test_letters_are_listed_shown_sent_back_once_and_purged(place: Place):
     later = place.refuse(2)
     assert sum(each["left"] for each in json.loads(place.ok("list", place.dead, "--json"))) == 2
     assert "nothing was deleted" in place.ok("purge", place.dead, "--redriven")
-    assert len(place.read(place.dead, 2)) == LETTERS + 2
+    assert len(place.read(place.dead)) == LETTERS + 2
     place.ok("purge", place.dead, "--redriven", "--execute")
-    assert [each[1] for each in sorted(place.read(place.dead, 2))] == [b"k0", b"k1"]
+    assert [each[1] for each in sorted(place.read(place.dead))] == [b"k0", b"k1"]
     assert "sent back 2 letters" in place.ok("redrive", place.dead, "--execute")
     assert Counter(place.events_read()) == Counter(back + later)
     place.ok("purge", place.dead, "--all", "--execute")
-    assert place.read(place.dead, 2) == []
+    assert place.read(place.dead) == []
 
 
 def test_a_letter_that_was_sent_back_too_often_stays_and_is_named(place: Place):
@@ -174,7 +158,7 @@ def test_letters_go_into_another_topic_and_none_is_created(place: Place):
     assert other not in admin.list_topics().topics
     admin.create_topics([NewTopic(other, 1)])[other].result()
     place.ok("redrive", place.dead, "--into", other, "--execute", "--rate", "1000", "--count", "3")
-    assert len(place.read(other, 1)) == 3
+    assert len(place.read(other)) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.pipelines.dead_letters.headers import letter_of
@@ -23,6 +23,7 @@ from ottla.pipelines.spec import PipelineSpec, read
 from ottla.pipelines.tables import ParquetTable
 from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records
 
 _names = count()
 
@@ -189,20 +190,7 @@ class Broker:
 
     def consume(self, topic: str) -> list[Any]:
         """What is committed."""
-        settings = {"bootstrap.servers": self.bootstrap, "group.id": "t", "enable.partition.eof": True, "log_level": 2}
-        consumer = Consumer({**settings, "isolation.level": "read_committed"})
-        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(2)])
-        messages: list[Any] = []
-        ends = 0
-        while ends < 2:
-            message = consumer.poll(60)
-            assert message is not None, f"nothing comes from {topic}"
-            if message.error():
-                ends += 1
-            else:
-                messages.append(message)
-        consumer.close()
-        return messages
+        return committed_records(self.bootstrap, topic)
 
     def values(self, topic: str) -> list[str]:
         return sorted(message.value().decode() for message in self.consume(topic))
