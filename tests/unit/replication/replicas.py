@@ -53,6 +53,7 @@ TOPIC_ID = UUID(int=7)
 NAME = TopicPartition("t", 0)
 LIMITS = ReplicaFetchLimits(max_wait_ms=30, backoff_ms=30, partition_max_bytes=3_000)
 SEGMENTS = LogConfig(segment_bytes=4_000, index_interval_bytes=200)
+STEP_MS_MAX = 50
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -60,6 +61,22 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+
+
+class PatientClock(SystemClock):
+    """Lets little time pass between two looks: who could do nothing while the machine stood still does not lag."""
+
+    __slots__ = ("_last_ms", "_now_ms")
+
+    def __init__(self) -> None:
+        self._last_ms = self._now_ms = super().monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        """The system's, without its leaps."""
+        now_ms = super().monotonic_ms()
+        self._now_ms += min(now_ms - self._last_ms, STEP_MS_MAX)
+        self._last_ms = now_ms
+        return self._now_ms
 
 
 class Broker:
@@ -70,7 +87,7 @@ class Broker:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self.path = path
-        clock = SystemClock()
+        clock = cluster.clock
         self.timer = Timer(clock, asyncio.get_running_loop().call_later)
         self.tasks = Tasks(f"broker {broker_id}")
         self.opener = BatchOpener(Tasks("open"))
@@ -174,8 +191,11 @@ class Broker:
 class Cluster:
     """The brokers, what the controller knows of the partition, and who is cut off."""
 
-    def __init__(self, path: Path, *, flush_before_ack: bool, min_isr: int, lag_max_ms: int) -> None:
+    def __init__(
+        self, path: Path, *, flush_before_ack: bool, min_isr: int, lag_max_ms: int, clock: SystemClock
+    ) -> None:
         self.path = path
+        self.clock = clock
         self.flush_before_ack = flush_before_ack
         self.min_isr = min_isr
         self.lag_max_ms = lag_max_ms
@@ -328,10 +348,22 @@ def _fields(diverging: object) -> tuple[int, int]:
 
 @asynccontextmanager
 async def cluster(
-    path: Path, count: int = 3, *, flush_before_ack: bool = True, min_isr: int = 1, lag_max_ms: int = 60_000
+    path: Path,
+    count: int = 3,
+    *,
+    flush_before_ack: bool = True,
+    min_isr: int = 1,
+    lag_max_ms: int = 60_000,
+    clock: SystemClock | None = None,
 ) -> AsyncIterator[Cluster]:
     """Brokers 1 to `count`, all in sync; broker 1 leads."""
-    made = Cluster(path, flush_before_ack=flush_before_ack, min_isr=min_isr, lag_max_ms=lag_max_ms)
+    made = Cluster(
+        path,
+        flush_before_ack=flush_before_ack,
+        min_isr=min_isr,
+        lag_max_ms=lag_max_ms,
+        clock=clock or SystemClock(),
+    )
     await made.begin(count)
     try:
         yield made

@@ -35,7 +35,7 @@ from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 
 
 async def connected(broker: WholeBroker) -> AsyncioConnection:

@@ -33,7 +33,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.unit.server.whole_cluster import WholeBroker, cluster
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 
 
 @pytest.fixture

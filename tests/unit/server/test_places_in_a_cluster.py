@@ -9,7 +9,7 @@ from ottla.client.options import ClientOptions
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.unit.server.whole_cluster import WholeBroker, member, until
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 
 
 async def test_the_controller_knows_where_replicas_lie_and_takes_the_lead_from_a_directory_that_fails(tmp_path: Path):

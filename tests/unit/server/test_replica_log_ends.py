@@ -18,7 +18,7 @@ from ottla.protocol.messages.list_offsets import (
 )
 from tests.unit.server.whole_cluster import cluster, until
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 NAME = TopicPartition("t", 0)
 
 

@@ -16,12 +16,13 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.storage.directory_logs import DirectoryLogs
 from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
 from tests.unit.storage.test_storage_failure import FailedIo
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 
 
 def partition_of(broker: WholeBroker, index: int = 0) -> Partition:
@@ -95,7 +96,13 @@ async def test_another_broker_leads_when_the_leader_stops_and_it_follows_when_it
         assert await partition_of(back).read_bytes(0, 1 << 20) == await partition_of(new).read_bytes(0, 1 << 20)
 
 
-async def test_others_lead_what_a_broker_cannot_write_until_it_can(tmp_path: Path) -> None:
+async def no_room(_directory: DirectoryLogs) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_others_lead_what_a_broker_cannot_write_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with cluster(tmp_path, 3) as brokers:
         await create(brokers)
         failing = leader_of(brokers)
@@ -103,10 +110,14 @@ async def test_others_lead_what_a_broker_cannot_write_until_it_can(tmp_path: Pat
         assert (await append(failing, b"before")).error is ErrorCode.NONE
         writer = failing.server._logs.directories[0].writer
         sound, writer._io = writer._io, FailedIo("write", errno.ENOSPC)
-        writer.poll()
-        writer._io = sound
-        await until(lambda: leader_of(brokers) is not failing and any(partition_of(each).is_leader for each in rest))
-        assert failing.node_id not in rest[0].image.live_brokers()
+        with monkeypatch.context() as full:
+            full.setattr(DirectoryLogs, "resume", no_room)
+            writer.poll()
+            writer._io = sound
+            await until(
+                lambda: leader_of(brokers) is not failing and any(partition_of(each).is_leader for each in rest)
+            )
+            assert failing.node_id not in rest[0].image.live_brokers()
         assert (await append(leader_of(rest), b"on the others")).error is ErrorCode.NONE
         await until(lambda: len(rest[0].image.topics_by_name["t"].partitions[0].isr) == 3)
         assert failing.node_id in rest[0].image.live_brokers(), "there is room again"

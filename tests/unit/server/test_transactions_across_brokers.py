@@ -31,7 +31,7 @@ from tests.unit.server.whole_cluster import WholeBroker, cluster, until
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 TOPIC = "t"
 SETTINGS = {
     "offsets.topic.replication.factor": "1",
