@@ -139,7 +139,7 @@ def _read_with_python(broker: BrokerProcess, start: int, end: int) -> tuple[list
         consumer.assign([partition])
         consumer.seek(partition, start)
         while start + len(values) < end:
-            found = consumer.poll(timeout_ms=3000)
+            found = consumer.poll(timeout_ms=1000 * PATIENCE_S)
             if not found:
                 return values, None
             values += [record.value for record in found[partition]]
@@ -164,7 +164,7 @@ def _read_with_confluent(broker: BrokerProcess, start: int, end: int) -> tuple[l
     try:
         consumer.assign([TopicPartition(TOPIC, 0, start)])
         while start + len(values) < end:
-            message = consumer.poll(3)
+            message = consumer.poll(PATIENCE_S)
             if message is None:
                 return values, None
             error = message.error()

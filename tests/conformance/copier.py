@@ -21,6 +21,7 @@ def main(bootstrap: str, source: str, target: str) -> None:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "session.timeout.ms": 1_500,
+            "heartbeat.interval.ms": 300,
         }
     )
     consumer.subscribe([source])

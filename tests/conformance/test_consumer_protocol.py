@@ -47,8 +47,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.heartbeat.interval.ms": "200",
         "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.min.session.timeout.ms": "2000",
-        "group.consumer.session.timeout.ms": "6000",
         "group.consumer.assignment.interval.ms": "0",
     }
     with shared_broker(tmp_path_factory.mktemp("consumer-groups"), settings) as process:

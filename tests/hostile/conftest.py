@@ -20,7 +20,7 @@ def create_topic(port: int, name: str, partitions: int = 1, **settings: str) -> 
     configs = tuple(CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in settings.items())
     with RawPeer(port) as peer:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
-        (created,) = peer.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=20_000), 7).topics
+        (created,) = peer.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000), 7).topics
     assert created.error_code == 0, created.error_message
     return name
 

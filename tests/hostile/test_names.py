@@ -44,7 +44,7 @@ LONGEST_STRING = 32_767
 @pytest.mark.parametrize("name", ILLEGAL_TOPICS, ids=lambda name: ascii(name)[:20])
 def test_topics_of_illegal_names_are_neither_created_nor_found(broker: BrokerProcess, peer: RawPeer, name: str):
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    (created,) = peer.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=20_000), 7).topics
+    (created,) = peer.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=60_000), 7).topics
     assert created.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     wanted = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=True)
     (found,) = peer.ask(wanted, 9).topics
@@ -150,7 +150,7 @@ def test_members_of_consumer_groups_that_cannot_be_are_refused(member: RawPeer, 
 def test_an_expression_that_others_never_come_back_from_is_matched_at_once(member: RawPeer):
     names = ("a" * 200, "b")
     topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
-    member.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
+    member.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 7)
     for regex in ("(a+)+b?=", "(a|aa)*=", "(.*.*.*.*.*)="):
         request = consumer(f"g-{uuid4()}", subscribed_topic_names=None, subscribed_topic_regex=regex)
         answer = member.ask(request, 1)

@@ -41,7 +41,7 @@ def produce(peer: RawPeer, topic: str, records: bytes | None, *, acks: int = ALL
     """The error and the message of a produce request."""
     data = (PartitionProduceData(index=index, records=records),)
     request = ProduceRequest(
-        acks=acks, timeout_ms=20_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
+        acks=acks, timeout_ms=60_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
     )
     ((answer,),) = (each.partition_responses for each in peer.ask(request, version).responses)
     return ErrorCode(answer.error_code), answer.error_message
@@ -160,7 +160,7 @@ def test_a_good_partition_is_written_beside_a_bad_one(broker: BrokerProcess, pee
     name = create_topic(broker.port, f"both-{NOW_MS}", partitions=2)
     data = (PartitionProduceData(index=0, records=GOOD), PartitionProduceData(index=1, records=header_of(crc=1)))
     request = ProduceRequest(
-        acks=ALL, timeout_ms=20_000, topic_data=(TopicProduceData(name=name, partition_data=data),)
+        acks=ALL, timeout_ms=60_000, topic_data=(TopicProduceData(name=name, partition_data=data),)
     )
     ((good, bad),) = (each.partition_responses for each in peer.ask(request, 9).responses)
     assert (good.error_code, bad.error_code) == (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
@@ -244,7 +244,7 @@ def produced(peer: RawPeer, topic: str, records: bytes, version: int) -> Partiti
     """The answer for the one partition."""
     data = (PartitionProduceData(index=0, records=records),)
     request = ProduceRequest(
-        acks=ALL, timeout_ms=20_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
+        acks=ALL, timeout_ms=60_000, topic_data=(TopicProduceData(name=topic, partition_data=data),)
     )
     ((answer,),) = (each.partition_responses for each in peer.ask(request, version).responses)
     return answer

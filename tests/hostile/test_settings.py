@@ -80,7 +80,7 @@ def test_a_client_cannot_set_it(peer: RawPeer, topic: str, name: str, value: str
         replication_factor=1,
         configs=(CreatableTopicConfig(name=name, value=value),),
     )
-    (created,) = peer.ask(CreateTopicsRequest(topics=(wanted,), timeout_ms=20_000), 7).topics
+    (created,) = peer.ask(CreateTopicsRequest(topics=(wanted,), timeout_ms=60_000), 7).topics
     assert created.error_code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
 
 
@@ -98,5 +98,5 @@ def test_a_client_cannot_ask_for_impossible_partitions(
     peer: RawPeer, topic: str, partitions: int, replicas: int, error: ErrorCode
 ):
     wanted = CreatableTopic(name=f"{topic}-not", num_partitions=partitions, replication_factor=replicas)
-    (created,) = peer.ask(CreateTopicsRequest(topics=(wanted,), timeout_ms=20_000), 7).topics
+    (created,) = peer.ask(CreateTopicsRequest(topics=(wanted,), timeout_ms=60_000), 7).topics
     assert ErrorCode(created.error_code) is error, created.error_message

@@ -134,13 +134,13 @@ def test_a_broker_is_emptied_taken_out_and_missed_by_nobody(cluster: Cluster) ->
     assert "2 partitions would change; --execute has them do so" in plan
     assert "broker 3 holds nothing any more" in ottla(cluster, "cluster", "decommission", "3", "--execute")
     assert {each for p in cluster.metadata_of(topic).topics[topic].partitions for each in p.replicas} == {1, 2}
+    wait_until(lambda: not list((cluster.directory / "3").glob("t-*[0-9]")), "the files of broker 3 to go")
     cluster.brokers[3].stop()
     assert ottla(cluster, "cluster", "unregister", "3") == "broker 3 is forgotten\n"
     status = json.loads(ottla(cluster, "cluster", "status", "--json"))
     assert [each["broker"] for each in status["brokers"]] == [1, 2]
     assert [status[name] for name in ("offline", "under_min_isr", "under_replicated", "reassigned")] == [[]] * 4
     assert read_all(cluster, topic, 3, 300) == Counter(load.acknowledged)
-    assert not list((cluster.directory / "3").glob("t-*[0-9]"))
 
 
 def test_copies_are_added_by_a_plan_in_a_file_and_led_by_the_first_of_them(cluster: Cluster) -> None:

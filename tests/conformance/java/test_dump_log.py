@@ -211,12 +211,12 @@ TRANSACTION = re.compile(r'"transactionalId":"writer"\}\} payload: (\{.*\})$')
 def test_the_transaction_log_is_read_by_its_decoder(tools: KafkaTools, own: BrokerProcess) -> None:
     tools.new_topic("t")
     producer = Producer({"bootstrap.servers": own.bootstrap, "transactional.id": "writer", "log_level": 0})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.produce("t", b"x")
         producer.flush(60)
-        end(20)
+        end(60)
     del producer
     logs = [log for log in sorted(own.data_dir.glob("__transaction_state-*/0*.log")) if log.stat().st_size]
     found = [TRANSACTION.search(line) for line in dump(tools, logs, "--transaction-log-decoder").lines]

@@ -56,7 +56,7 @@ class Brokers:
         channels.on_image(MetadataImage(cluster, brokers={2: BrokerImage(2, 1, *self.address, None)}))
         try:
             return await channels.request(
-                2, AllocateProducerIdsRequest(broker_id=1), AllocateProducerIdsResponse, timeout_ms=10_000
+                2, AllocateProducerIdsRequest(broker_id=1), AllocateProducerIdsResponse, timeout_ms=60_000
             )
         finally:
             channels.close()
@@ -103,11 +103,11 @@ async def brokers() -> AsyncIterator[Brokers]:
 
 
 async def handshake(connection: AsyncioConnection, mechanism: str = MECHANISM.name) -> SaslHandshakeResponse:
-    return await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=10_000)
+    return await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=60_000)
 
 
 async def authenticate(connection: AsyncioConnection, data: bytes) -> SaslAuthenticateResponse:
-    return await connection.request(SaslAuthenticateRequest(data), SaslAuthenticateResponse, timeout_ms=10_000)
+    return await connection.request(SaslAuthenticateRequest(data), SaslAuthenticateResponse, timeout_ms=60_000)
 
 
 async def test_a_broker_is_believed_and_told_of_what_is_between_brokers(brokers: Brokers) -> None:
@@ -144,7 +144,7 @@ async def test_a_broker_of_another_cluster_is_refused(brokers: Brokers) -> None:
 async def test_a_client_is_not_told_of_what_is_between_brokers(brokers: Brokers) -> None:
     async with brokers.stranger() as connection:
         with pytest.raises(UnsupportedApiError, match="no version of AllocateProducerIds"):
-            await connection.request(AllocateProducerIdsRequest(), AllocateProducerIdsResponse, timeout_ms=10_000)
+            await connection.request(AllocateProducerIdsRequest(), AllocateProducerIdsResponse, timeout_ms=60_000)
 
 
 async def test_a_mechanism_that_is_not_served_is_refused_and_another_may_follow(brokers: Brokers) -> None:
