@@ -7,17 +7,20 @@ checkpoints/flights/delays/
    commits/17          Spark: micro-batch 17 is done
    state/ sources/     Spark
    ottla-pipeline.json whose checkpoint it is
-   ottla-pipeline.lock held by the driver that uses it
+   ottla-pipeline.lock held by the driver that uses it, which it names
+   ottla-pipeline.id   what the checkpoint is called in the brokers
 ```
 
-The lock is one of the file system (flock): it ends with the process that holds it. Where drivers on two machines share
-a directory that has no locks between machines, the sink itself tells them apart: the transactions of the later one
-fence the earlier one.
+The lock is one of the file system (flock): it ends with the process that holds it, and answers at once. It may not hold
+between machines that share the directory, so a driver takes the checkpoint in the brokers too: `checkpoint_lease`.
 """
 
 import json
 import os
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -25,10 +28,13 @@ from typing import Any, Final, Self
 from msgspec import Struct
 
 from ottla.pipelines.spec.model import Deduplicate, Join, PipelineSpec, Sink, State, TopicSink, Window
+from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.rng import Rng, SystemRng
 
 OWNER: Final = "ottla-pipeline.json"
 LOCK: Final = "ottla-pipeline.lock"
+NAME: Final = "ottla-pipeline.id"
 
 
 class CheckpointError(Exception):
@@ -125,11 +131,9 @@ class CheckpointLock:
         try:
             self._fd = self._disk.lock(lock)
         except BlockingIOError:
-            raise CheckpointError(
-                f"the checkpoint {self._directory} is in use by another driver: stop that one, or give this pipeline"
-                " another name or another directory of checkpoints"
-            ) from None
+            raise in_use(str(self._directory), lock.read_text().strip()) from None
         self._check()
+        lock.write_text(driver_text(socket.gethostname(), os.getpid(), SystemClock().now_ms()))
         return self
 
     def __exit__(
@@ -157,6 +161,42 @@ class CheckpointLock:
                 f"the checkpoint {self._directory} does not fit: {'; '.join(found)}. Put it back as it was, or give the"
                 " sink another name to begin a new checkpoint"
             )
+
+
+def driver_text(host: str, pid: int, since_ms: int) -> str:
+    """Which driver it is, for people."""
+    since = datetime.fromtimestamp(since_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"process {pid} on {host}, since {since}"
+
+
+def in_use(directory: str, driver: str) -> CheckpointError:
+    """Why a checkpoint cannot be taken; `driver` is which one has it, empty where it has yet to say so."""
+    return CheckpointError(
+        f"the checkpoint {directory} is in use by another driver{f' ({driver})' if driver else ''}: stop that one, or"
+        " give this pipeline another name or another directory of checkpoints"
+    )
+
+
+def name_of(directory: str, rng: Rng | None = None) -> str:
+    """What a checkpoint is called in the brokers, by every machine that sees it, under whatever path.
+
+    Kept in the checkpoint; for a URL, into which nothing is written here, it is the URL.
+    """
+    if "://" in directory:
+        return directory
+    file = Path(directory) / NAME
+    with suppress(FileNotFoundError):
+        return file.read_text().strip()
+    name = (rng or SystemRng()).token_bytes(16).hex()
+    # A link is made by one of two drivers, with the whole name in it.
+    own = file.with_name(f".{NAME}.{name}")
+    OsDisk().write(own, name.encode())
+    try:
+        with suppress(FileExistsError):
+            os.link(own, file)
+    finally:
+        own.unlink()
+    return file.read_text().strip()
 
 
 def is_in_use(directory: Path) -> bool:

@@ -1,6 +1,7 @@
 """Whose a checkpoint is, who uses it, and how far it has come."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_equal_owners_do_not_differ():
 
 def test_the_directory_of_a_checkpoint_is_named_after_pipeline_and_sink(tmp_path):
     made = spec()
-    assert directory_of(made, made.sinks[0]) == "checkpoints/p/out"
+    assert directory_of(made, made.sinks[0]) == str(Path("checkpoints/p/out").absolute())
 
 
 def test_the_position_is_the_end_of_the_last_micro_batch_that_is_done(tmp_path):
