@@ -13,8 +13,9 @@ from pyspark_ottla.worker_python import worker_python
 if TYPE_CHECKING:
     from pyspark_ottla.partitioning import by_partition
     from pyspark_ottla.progress_listener import commit_progress
+    from pyspark_ottla.shipping import ship
 
-__all__ = ["DefaultSource", "by_partition", "commit_progress", "lag", "lag_metrics", "worker_python"]
+__all__ = ["DefaultSource", "by_partition", "commit_progress", "lag", "lag_metrics", "ship", "worker_python"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,4 +28,8 @@ def __getattr__(name: str) -> Any:
         from pyspark_ottla.progress_listener import commit_progress
 
         return commit_progress
+    if name == "ship":
+        from pyspark_ottla.shipping import ship
+
+        return ship
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,13 +5,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from ottla.pipelines.masters import is_local
+from ottla.pipelines.spark_python import ARCHIVES, WorkersError, absolute_archives, spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,23 +51,20 @@ def local_master(cores: int) -> str:
     return f"local[{max(cores, 2)},4]"
 
 
-def is_local(master: str) -> bool:
-    """Whether driver and workers are one process of this machine."""
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
-
-
 def settings(options: SessionOptions, cores: int) -> dict[str, str]:
     """Spark's settings for a session, as `spark-submit --conf` takes them."""
     master = options.master or local_master(cores)
+    # The JVM may have a working directory of its own.
+    log, scratch = options.log.absolute(), options.scratch.absolute()
     made = {
         "spark.master": master,
         "spark.app.name": options.name,
         "spark.driver.memory": options.memory,
         "spark.driver.extraJavaOptions": (
-            f'-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J.as_uri()} -Dottla.spark.log="{options.log}"'
+            f'-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J.as_uri()} -Dottla.spark.log="{log}"'
         ),
-        "spark.local.dir": str(options.scratch),
-        "spark.sql.warehouse.dir": str(options.scratch / "warehouse"),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -85,7 +84,10 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
     if is_local(master):
         # Renames files in place of Hadoop's shell calls: a micro-batch is 60 ms faster.
         made["spark.sql.streaming.checkpointFileManagerClass"] = _CHECKPOINTS
-    return {**made, **options.conf}
+    made.update(options.conf)
+    if ARCHIVES in made:
+        made[ARCHIVES] = absolute_archives(made[ARCHIVES])
+    return made
 
 
 def require_java() -> None:
@@ -122,6 +124,7 @@ class Session:
         self._options = options
         self._gateway: Any = None
         self._before: tuple[Any, Any] = (None, None)
+        self._environ: dict[str, str | None] = {}
         self._spark: SparkSession | None = None
 
     def __enter__(self) -> Self:
@@ -134,12 +137,13 @@ class Session:
         options = self._options
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
         chosen = settings(options, cores)
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        if is_local(chosen["spark.master"]):
-            from pyspark_ottla.worker_python import worker_python
-
-            os.environ["PYSPARK_PYTHON"] = worker_python()
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        try:
+            python = spark_python(chosen, options.scratch.absolute(), os.environ)
+        except WorkersError as error:
+            raise SparkMissingError(str(error)) from error
+        # PySpark itself asks the environment too, while the session lives.
+        self._environ = {name: os.environ.get(name) for name in python.environ}
+        os.environ.update(python.environ)
         # It logs each exception that it passes on, with two tracebacks; who gets the exception tells of it.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         options.log.parent.mkdir(parents=True, exist_ok=True)
@@ -149,8 +153,13 @@ class Session:
         conf = SparkConf().setAll([*chosen.items()])
         try:
             with options.log.open("ab") as log:
-                self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                streams = {"stdout": log, "stderr": log, "cwd": python.directory}
+                self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
             self._spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+            if not python.has_packages:
+                from pyspark_ottla.shipping import ship
+
+                ship(self._spark, options.scratch.absolute())
         except Exception as error:
             line = str(error).strip().partition("\n")[0]
             self._end()
@@ -183,3 +192,8 @@ class Session:
         from pyspark import SparkContext
 
         SparkContext._gateway, SparkContext._jvm = self._before
+        for name, value in self._environ.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

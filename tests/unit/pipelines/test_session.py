@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from ottla.pipelines.session import SessionOptions, SparkMissingError, is_local, require_java, require_pyspark, settings
+from ottla.pipelines.masters import is_local
+from ottla.pipelines.session import SessionOptions, SparkMissingError, require_java, require_pyspark, settings
 
 
 def test_this_machine_is_the_default_and_a_task_is_tried_again(tmp_path):

@@ -259,8 +259,10 @@ class PipelineSpec(Struct, frozen=True, kw_only=True):
     """Where the file lies: modules are looked for and relative paths begin here."""
 
     def path(self, written: str) -> str:
-        """A path of the file as others can open it: relative ones begin where the file lies; a URL stays."""
-        return written if "://" in written else str(self.directory / written)
+        """A path of the file as others can open it, in whatever directory they work: relative ones begin where the
+        file lies; a URL stays.
+        """
+        return written if "://" in written else str(self.directory.absolute() / written)
 
     def inputs(self) -> Mapping[str, tuple[str, ...]]:
         """What each name reads: of sources nothing, of steps and sinks their inputs, in the order of the file."""

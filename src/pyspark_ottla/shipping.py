@@ -1,0 +1,68 @@
+"""This package on workers that do not have it: the driver sends its own.
+
+A worker's Python has the directory of Spark's files on its path, and Spark unpacks an archive there under the name
+behind its `#`. So an archive of a package's files, under the name of the package, is a package that can be imported,
+compiled parts included; out of a wheel or a ZIP file, as `--py-files` sends them, Python imports no compiled part.
+"""
+
+import atexit
+import importlib.util
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES: Final = ("ottla", "pyspark_ottla", "msgspec")
+"""What source and sink import on a worker, besides PySpark and PyArrow."""
+OPTIONAL: Final = ("fastavro",)
+"""What they import for `valueFormat`, sent where the driver has it."""
+_LEFT_OUT: Final = "__pycache__"
+_LEVEL: Final = 1
+"""Of compression: the kernel is most of it, and a better one takes seconds."""
+
+
+def ship(spark: "SparkSession", directory: Path | None = None) -> None:
+    """Have the workers of a session import this package as the driver has it, whether or not they have one.
+
+    Driver and workers need the same operating system, processor and minor version of Python. `directory` is where the
+    archives are made, which must stay for as long as the session. Does nothing with a local master.
+    """
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return
+    if directory is None:
+        directory = Path(tempfile.mkdtemp(prefix="ottla-packages-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    for archive in archives(directory):
+        context.addArchive(archive)
+
+
+def archives(directory: Path) -> list[str]:
+    """Make the archives; each as Spark's `--archives` takes it, `FILE#PACKAGE`."""
+    made = []
+    for name in (*PACKAGES, *OPTIONAL):
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            if name in OPTIONAL:
+                continue
+            raise ModuleNotFoundError(f"the package {name} is not installed here", name=name)
+        file = directory / f"{name}.zip"
+        _pack(Path(spec.submodule_search_locations[0]), file)
+        made.append(f"{file}#{name}")
+    return made
+
+
+def _pack(package: Path, file: Path) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        for path in sorted(package.rglob("*")):
+            inside = path.relative_to(package)
+            if path.is_file() and _LEFT_OUT not in inside.parts:
+                # A file may be of a time before 1980, which ZIP files do not know.
+                entry = zipfile.ZipInfo(str(inside))
+                entry.external_attr = path.stat().st_mode << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, path.read_bytes(), compresslevel=_LEVEL)
