@@ -11,8 +11,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ottla.client import SubscriptionPattern
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import PATIENCE_S, Client, Member
+from tests.conformance.clients.ottla import OttlaMember
 from tests.conformance.group_members import (
     PARTITIONS,
     ConfluentMember,
@@ -182,8 +184,10 @@ def test_offsets_of_a_group_with_members_are_theirs_alone(broker: BrokerProcess)
 
 
 @pytest.mark.proves(client=CLIENT, feature="moved while it runs")
-@pytest.mark.parametrize("kind", [ConfluentMember, ConsumerMember])
-def test_a_running_group_goes_on_from_where_it_is_moved_to(broker: BrokerProcess, kind: type[ConfluentMember]) -> None:
+@pytest.mark.parametrize("kind", [ConfluentMember, ConsumerMember, OttlaMember])
+def test_a_running_group_goes_on_from_where_it_is_moved_to(
+    broker: BrokerProcess, kind: Callable[[BrokerProcess, str, str], Member]
+) -> None:
     topic, group = new_topic(broker, PARTITIONS), new_group()
     members = [kind(broker, group, topic) for _ in range(2)]
     got: list[bytes] = []
@@ -201,6 +205,82 @@ def test_a_running_group_goes_on_from_where_it_is_moved_to(broker: BrokerProcess
     poll_until(members, shared_by(members), again)
     for member in members:
         member.close()
+
+
+@pytest.mark.proves(client="Ottla client", feature=FEATURE)
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_members_of_ottlas_client_share_a_topic_beside_librdkafkas(broker: BrokerProcess, assignor: str) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    ottlas = [OttlaMember(broker, group, topic, group_remote_assignor=assignor) for _ in range(2)]
+    config: dict[str, object] = {"group.remote.assignor": assignor}
+    members: list[Member] = [*ottlas, ConsumerMember(broker, group, topic, **config)]
+    got: list[bytes] = []
+    poll_until(members, shared_by(members), got)
+    values = fill(broker, topic, 200)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    assert group_type(broker, group) == "CONSUMER"
+    for member in members:
+        member.commit()
+    members.pop().close()
+    members.pop().close()
+    poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
+    values |= fill(broker, topic, 100, first=200)
+    poll_until(members, lambda: set(got) >= values, got)
+    assert sorted(got) == sorted(values)
+    members[0].close()
+
+
+@pytest.mark.long
+@pytest.mark.proves(client="Ottla client", feature=FEATURE)
+def test_ottlas_client_gets_topics_that_come_to_match_its_pattern(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    member = OttlaMember(broker, group, SubscriptionPattern(f"{topic}.*"))
+    got: list[bytes] = []
+    poll_until([member], lambda: len(member.consumer.assignment()) == PARTITIONS, got)
+    later = new_topic(broker, PARTITIONS, name=f"{topic}-later")
+    poll_until([member], lambda: member.topics() == {topic, later}, got)
+    values = fill(broker, later, 50)
+    poll_until([member], lambda: set(got) >= values, got)
+    member.close()
+
+
+@pytest.mark.proves(client="Ottla client", feature=FEATURE)
+def test_a_static_member_of_ottlas_client_comes_back_to_what_it_had(broker: BrokerProcess) -> None:
+    topic, group = new_topic(broker, PARTITIONS), new_group()
+    one = OttlaMember(broker, group, topic, group_instance_id="one")
+    two = OttlaMember(broker, group, topic, group_instance_id="two")
+    poll_until([one, two], shared_by([one, two]), [])
+    share, rebalances = two.assignment(), one.rebalances
+    two.close()
+    two = OttlaMember(broker, group, topic, group_instance_id="two")
+    poll_until([one, two], lambda: two.assignment() == share, [])
+    assert one.rebalances == rebalances
+    two.close()
+    one.close()
+
+
+@pytest.mark.long
+@pytest.mark.proves(client="Ottla client", feature=FEATURE)
+def test_ottlas_client_goes_on_after_a_crash_of_the_broker_under_a_rebalance(tmp_path: Path) -> None:
+    settings = {
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    with BrokerProcess(tmp_path / "data", settings) as broker:
+        topic, group = new_topic(broker, PARTITIONS), new_group()
+        members = [OttlaMember(broker, group, topic)]
+        got: list[bytes] = []
+        poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
+        members.append(OttlaMember(broker, group, topic))
+        broker.kill()
+        broker.start()
+        poll_until(members, shared_by(members), got)
+        values = fill(broker, topic, 100)
+        poll_until(members, lambda: set(got) >= values, got)
+        for member in members:
+            member.close()
 
 
 @pytest.mark.peer

@@ -40,6 +40,7 @@ _CODECS: Final = MappingProxyType({"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, 
 _ACKS: Final = MappingProxyType({"all": -1, "-1": -1, "1": 1, "0": 0})
 _ISOLATION: Final = MappingProxyType({"read_uncommitted": 0, "read_committed": 1})
 _RESETS: Final = MappingProxyType({word: word for word in ("earliest", "latest", "none")})
+_GROUP_PROTOCOLS: Final = MappingProxyType({word: word for word in ("classic", "consumer")})
 
 BOOTSTRAP_KEY: Final = "bootstrap.servers"
 
@@ -67,6 +68,8 @@ KEYS: Final[Mapping[str, ClientKey]] = MappingProxyType(
         "fetch.max.wait.ms": ClientKey("fetch_max_wait_ms", Kind.CONSUMER),
         "fetch.min.bytes": ClientKey("fetch_min_bytes", Kind.CONSUMER),
         "group.instance.id": ClientKey("group_instance_id", Kind.CONSUMER, is_text=True),
+        "group.protocol": ClientKey("group_protocol", Kind.CONSUMER, _GROUP_PROTOCOLS),
+        "group.remote.assignor": ClientKey("group_remote_assignor", Kind.CONSUMER, is_text=True),
         "heartbeat.interval.ms": ClientKey("heartbeat_interval_ms", Kind.CONSUMER),
         "isolation.level": ClientKey("isolation", Kind.CONSUMER, _ISOLATION),
         "max.partition.fetch.bytes": ClientKey("partition_fetch_bytes_max", Kind.CONSUMER),
@@ -213,4 +216,8 @@ def over_options(kind: Kind, **options: Any) -> dict[str, Any]:
         from ottla.client.consumer_options import OffsetReset
 
         given["auto_offset_reset"] = OffsetReset(given["auto_offset_reset"])
+    if "group_protocol" in given:
+        from ottla.client.consumer_options import GroupProtocol
+
+        given["group_protocol"] = GroupProtocol(given["group_protocol"])
     return {**options, **given}

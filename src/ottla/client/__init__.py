@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from ottla.client.blocking import BlockingClient as BlockingClient
     from ottla.client.consumer import Consumer as Consumer
     from ottla.client.consumer_options import ConsumerOptions as ConsumerOptions
+    from ottla.client.consumer_options import GroupProtocol as GroupProtocol
     from ottla.client.consumer_options import OffsetReset as OffsetReset
     from ottla.client.errors import BrokerError as BrokerError
     from ottla.client.errors import ClientError as ClientError
     from ottla.client.fetch import FetchedBatches as FetchedBatches
+    from ottla.client.group_subscription import SubscriptionPattern as SubscriptionPattern
     from ottla.client.offsets import IsolationLevel as IsolationLevel
     from ottla.client.offsets import OffsetAt as OffsetAt
     from ottla.client.options import ClientOptions as ClientOptions
@@ -34,11 +36,13 @@ _MODULES = {
     "Consumer": "consumer",
     "ConsumerOptions": "consumer_options",
     "FetchedBatches": "fetch",
+    "GroupProtocol": "consumer_options",
     "IsolationLevel": "offsets",
     "OffsetAt": "offsets",
     "OffsetReset": "consumer_options",
     "Producer": "producer",
     "ProducerOptions": "producer_options",
+    "SubscriptionPattern": "group_subscription",
 }
 
 __all__ = tuple(_MODULES)

@@ -12,6 +12,7 @@ next attempt. Attempts are spaced by exponential back-off and end with the call'
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
+from uuid import UUID
 
 from ottla.client.cluster_metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from ottla.client.connection_pool import NO_CONNECTION, ConnectionPool, Lane
@@ -171,6 +172,15 @@ class Cluster:
         if response.error_code:
             raise broker_error(response.error_code, "asking for the cluster's metadata")
         return self.metadata.update(response, self.io.clock.monotonic_ms(), all_topics=topics is None)
+
+    async def refresh_ids(self, topic_ids: Iterable[UUID]) -> None:
+        """Ask for brokers and the topics of these ids; those that do not exist stay unknown."""
+        wanted = tuple(MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await self.ask_any(request, MetadataResponse)
+        if response.error_code:
+            raise broker_error(response.error_code, "asking for the cluster's metadata")
+        self.metadata.update(response, self.io.clock.monotonic_ms(), all_topics=False)
 
     async def topic(self, name: str, deadline: Deadline, *, create: bool = False) -> TopicMetadata:
         """What is known of a topic; asked for when nothing is, or what is known is old.

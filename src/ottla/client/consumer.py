@@ -8,7 +8,8 @@ from typing import Self
 
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.cluster import Cluster
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consumer_group_subscription import ConsumerGroupSubscription
+from ottla.client.consumer_options import ConsumerOptions, GroupProtocol, OffsetReset
 from ottla.client.consumer_record import ConsumerRecord
 from ottla.client.decoded_records import DecodedRecords
 from ottla.client.errors import ClientError, InvalidOptionError, broker_error
@@ -19,6 +20,7 @@ from ottla.client.group_subscription import (
     GroupSubscription,
     OnPartitions,
     RebalanceCallbacks,
+    SubscriptionPattern,
     ignore_partitions,
 )
 from ottla.client.offset_committer import OffsetCommitter
@@ -56,7 +58,7 @@ class Consumer:
         self._tasks = Tasks("consumer", on_failure=self._on_crash)
         self._timer: Timer | None = None
         self._running: Fetcher | None = None
-        self._subscription: GroupSubscription | None = None
+        self._subscription: GroupSubscription | ConsumerGroupSubscription | None = None
         self._decoded = DecodedRecords(self._options.decompressed_bytes_max)
         group_id = self._options.group_id
         self._committer = OffsetCommitter(self._cluster, group_id, self._positions) if group_id is not None else None
@@ -91,7 +93,7 @@ class Consumer:
 
     def subscribe(
         self,
-        topics: Iterable[str],
+        topics: Iterable[str] | SubscriptionPattern,
         *,
         on_assigned: OnPartitions = ignore_partitions,
         on_revoked: OnPartitions = ignore_partitions,
@@ -100,18 +102,29 @@ class Consumer:
         """Read this group's share of topics, from the next poll on.
 
         `on_revoked` gets partitions that this member still owns and is about to give up, `on_lost` those that may be
-        another's already.
+        another's already. In the protocol `consumer` a `SubscriptionPattern` stands for all topics whose names it
+        matches, and the callbacks get what changes; in `classic` all partitions are given up and given out anew.
         """
         if self._options.group_id is None:
             raise InvalidOptionError("subscribing needs a group id: set group_id, or assign partitions")
         if self._positions and self._subscription is None:
             raise InvalidOptionError("a consumer either subscribes or assigns, not both")
+        is_pattern = isinstance(topics, SubscriptionPattern)
+        if is_pattern and self._options.group_protocol is not GroupProtocol.CONSUMER:
+            raise InvalidOptionError("a subscription by pattern needs group_protocol='consumer'")
         fetcher = self._fetcher
         if self._subscription is None:
-            self._subscription = GroupSubscription(self._cluster, self._options, self._positions, self._decoded)
+            self._subscription = self._new_subscription()
             keep_alive = self._subscription.keep_alive(self._idle_ms, fetcher.interrupt)
             self._tasks.spawn(keep_alive, "heartbeats")
         self._subscription.subscribe(topics, RebalanceCallbacks(on_assigned, on_revoked, on_lost))
+
+    def _new_subscription(self) -> GroupSubscription | ConsumerGroupSubscription:
+        parts = self._cluster, self._options, self._positions, self._decoded
+        if self._options.group_protocol is GroupProtocol.CONSUMER:
+            assert self._timer is not None
+            return ConsumerGroupSubscription(*parts, self._timer)
+        return GroupSubscription(*parts)
 
     @property
     def group_id(self) -> str | None:
@@ -121,7 +134,7 @@ class Consumer:
     @property
     def membership(self) -> Membership:
         """As whom this consumer commits now, for `Producer.send_offsets_to_transaction`."""
-        return self._identity
+        return self._identity()
 
     def assignment(self) -> list[TopicPartition]:
         """What is read now."""
@@ -227,8 +240,8 @@ class Consumer:
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit for the group: the next offsets to read, by default the positions of all partitions.
 
-        Raises BrokerError; REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID say that the partitions may
-        be another's by now.
+        Raises BrokerError; REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID say that
+        the partitions may be another's by now.
         """
         await self._group.commit(self._identity, offsets)
 
@@ -319,7 +332,6 @@ class Consumer:
             raise InvalidOptionError("committed offsets need a group: set group_id")
         return self._committer
 
-    @property
     def _identity(self) -> Membership:
         return self._subscription.identity if self._subscription is not None else NO_MEMBER
 

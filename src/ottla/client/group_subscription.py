@@ -15,6 +15,13 @@ from ottla.model.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+
+class SubscriptionPattern(Struct, frozen=True):
+    """All topics whose whole names match an expression in RE2's syntax, those that come later too (KIP-848)."""
+
+    regex: str
+
+
 OnPartitions = Callable[[list[TopicPartition]], None]
 """Called in the task that polls, with the partitions that were given or taken away."""
 
@@ -59,8 +66,9 @@ class GroupSubscription:
         """Whether the one who polls has something to do or to learn."""
         return self._membership.state is not MemberState.STABLE or self._membership.fatal is not None
 
-    def subscribe(self, topics: Iterable[str], callbacks: RebalanceCallbacks) -> None:
-        """Read these topics, from the next rebalance on, which this brings about."""
+    def subscribe(self, topics: Iterable[str] | SubscriptionPattern, callbacks: RebalanceCallbacks) -> None:
+        """Read these topics, from the next rebalance on, which this brings about. No pattern: members would differ."""
+        assert not isinstance(topics, SubscriptionPattern)
         self._topics = tuple(dict.fromkeys(topics))
         self._callbacks = callbacks
         self._membership.needs_rejoin()

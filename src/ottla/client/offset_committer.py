@@ -1,7 +1,7 @@
 """Commits the positions of a consumer for its group."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import BrokerError, ClientError
@@ -16,6 +16,9 @@ MEMBERSHIP_LOST = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
 """A commit with such an error came too late: the partitions may be another's by now."""
+
+Identity = Callable[[], Membership]
+"""As whom to commit, at the time of asking."""
 
 
 class OffsetCommitter:
@@ -43,15 +46,27 @@ class OffsetCommitter:
         """Reading begins at what the group has committed: nothing to commit yet."""
         self._committed |= offsets
 
-    async def commit(self, member: Membership, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, or the positions that have moved. Raises ClientError."""
+    async def commit(self, member: Identity, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit these offsets, or the positions that have moved. Raises ClientError.
+
+        A member of the protocol `consumer` may be told STALE_MEMBER_EPOCH before it hears of its new epoch: it commits
+        again in that one.
+        """
         if offsets is None:
             offsets = self._moved()
         commits = {each: CommittedOffset(offset) for each, offset in offsets.items()}
-        await commit_offsets(self._cluster, self._group_id, commits, self._cluster.deadline(), member)
+        deadline = self._cluster.deadline()
+        while True:
+            try:
+                await commit_offsets(self._cluster, self._group_id, commits, deadline, member())
+                break
+            except BrokerError as error:
+                if error.code != ErrorCode.STALE_MEMBER_EPOCH or deadline.passed or member().generation <= 0:
+                    raise
+            await self._cluster.io.pause(self._cluster.options.retry_backoff_ms)
         self._committed |= offsets
 
-    async def commit_when_due(self, member: Membership, interval_ms: int) -> bool:
+    async def commit_when_due(self, member: Identity, interval_ms: int) -> bool:
         """Commit what has moved, if the last time is `interval_ms` ago; False when the membership was lost meanwhile.
 
         Does not raise: what could not be committed is logged, and will be read again after a restart.

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ottla.client import ClientOptions, Consumer, ConsumerOptions, Producer, ProducerOptions
+from ottla.client import (
+    ClientOptions,
+    Consumer,
+    ConsumerOptions,
+    GroupProtocol,
+    OffsetReset,
+    Producer,
+    ProducerOptions,
+    SubscriptionPattern,
+)
 from ottla.client.produce import Acks
 from ottla.model.topic_partition import TopicPartition
 from tests.broker_process import BrokerProcess
@@ -51,6 +61,48 @@ class OttlaReader:
 
     def close(self) -> None:
         self.loop.run(self.consumer.close())
+
+
+class OttlaMember:
+    """Ottla's consumer in the protocol of KIP-848."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str | SubscriptionPattern, **options: Any) -> None:
+        self.loop = LoopThread()
+        self.rebalances = 0
+
+        async def begin() -> Consumer:
+            settings = {
+                "group_protocol": GroupProtocol.CONSUMER,
+                "auto_offset_reset": OffsetReset.EARLIEST,
+                "auto_commit": False,
+                "fetch_max_wait_ms": 100,
+                **options,
+            }
+            consumer = Consumer(ClientOptions.of(broker.bootstrap), ConsumerOptions(group_id=group, **settings))
+            await consumer.start()
+            consumer.subscribe([topic] if isinstance(topic, str) else topic, on_assigned=self._on_assigned)
+            return consumer
+
+        self.consumer: Consumer = self.loop.run(begin())
+
+    def _on_assigned(self, partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
+
+    def poll(self) -> list[bytes]:
+        return [each.value for each in self.loop.run(self.consumer.poll(timeout_ms=100)) if each.value is not None]
+
+    def assignment(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def topics(self) -> set[str]:
+        return {each.topic for each in self.consumer.assignment()}
+
+    def commit(self, metadata: str = "") -> None:
+        self.loop.run(self.consumer.commit())
+
+    def close(self) -> None:
+        self.loop.run(self.consumer.close())
+        self.loop.close()
 
 
 class OttlaClient:

@@ -74,7 +74,12 @@ class ScriptedBroker:
     def metadata(self, request: MetadataRequest, version: int = 13) -> MetadataResponse:
         """What it answers of itself: the topics it has; others do not exist."""
         del version
-        names = list(self.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
+        by_id = {topic_id(name): name for name in self.topics}
+        names = (
+            list(self.topics)
+            if request.topics is None
+            else [by_id.get(each.topic_id, "") if each.name is None else each.name for each in request.topics]
+        )
         return MetadataResponse(
             brokers=(MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port),),
             cluster_id="scripted",
