@@ -47,7 +47,11 @@ GROUPS = (
     "`group.`; what it sets stays within `group.*.min.` and `group.*.max.`.",
 )
 
-CLIENT_METRICS = ("A subscription is nothing but its settings: it is there while it has any.",)
+CLIENT_METRICS = (
+    "A subscription is nothing but its settings: it is there while it has any. Clients that match push the metrics it",
+    "names (KIP-714), librdkafka from 2.5 and the Java client from 3.7 on by themselves; the broker keeps them in the",
+    "topic `__client_metrics`, and `ottla client-metrics` shows them.",
+)
 
 COMPATIBILITY_HEAD = """# Compatibility
 
@@ -55,7 +59,8 @@ What the Kafka door serves, beside what Apache Kafka 4.3 serves to clients. A re
 served closes the connection, as Kafka does; ApiVersions says all of this to every client before it asks.
 
 Kafka answers keys 83 to 87 as well, by which brokers keep the state of share groups at each other, and keys 71 and 72
-only when a metrics reporter of its takes telemetry. What other brokers and controllers send is left out here.
+only where a plugin receives telemetry; here `telemetry.receiver.enable=false` leaves them out. What other brokers and
+controllers send is left out here.
 
 This file is written by `tools/generate_docs.py`.
 """
@@ -91,6 +96,9 @@ COMPATIBILITY_TAIL = """
   fewer move; Kafka gives it to the first it comes to.
 - **Settings of groups** are kept for 10,000 groups at most, subscriptions to metrics 100; Kafka has no limit. A setting
   beyond the bounds of the broker is refused with INVALID_CONFIG that names the bound.
+- **Metrics that clients push** (KIP-714) are kept by the broker itself, in the topic `__client_metrics`, as they came;
+  in Kafka a plugin takes them. A push that finds no room is answered with THROTTLING_QUOTA_EXCEEDED, where Kafka says
+  INVALID_RECORD, after which clients push nothing more. Patterns of `match` are RE2's where they can be.
 - **Features** have the levels that are served, `metadata.version` only one; features without a use here
   (`kraft.version`, `eligible.leader.replicas.version`, `share.version`) are not shown.
 - **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED unless its connection has proved to be
@@ -183,9 +191,6 @@ WHY_NOT = {
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
     },
-    "several brokers or directories": {
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-    },
     "share groups (KIP-932)": {
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_GROUP_DESCRIBE,
@@ -195,7 +200,6 @@ WHY_NOT = {
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     },
-    "client telemetry": {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY},
 }
 
 

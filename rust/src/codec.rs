@@ -8,6 +8,11 @@ mod lz4;
 mod snappy;
 mod zstandard;
 
+use crate::buffer::{ByteView, on_bytes};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
 /// A codec, by the number that stands in the lowest three bits of a batch's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
@@ -129,6 +134,36 @@ impl Codec {
             Codec::Zstd => zstandard::decompress(input, limit, out),
         }
     }
+}
+
+#[pyfunction]
+#[pyo3(signature = (data, codec, *, max_bytes))]
+fn decompress<'py>(
+    py: Python<'py>,
+    data: ByteView<'py>,
+    codec: i16,
+    max_bytes: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let codec = Codec::from_id(codec)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no codec {codec}")))?;
+    let mut out = Vec::new();
+    let done = on_bytes(py, data.as_slice(), |bytes| {
+        codec.decompress(bytes, max_bytes, &mut out)
+    });
+    let (class, what) = match done {
+        Ok(()) => return Ok(PyBytes::new(py, &out)),
+        Err(DecompressError::Malformed(what)) => ("CorruptRecordError", what),
+        Err(DecompressError::LimitExceeded) => (
+            "DecompressionLimitError",
+            format!("the bytes expand to more than {max_bytes}"),
+        ),
+    };
+    let error = py.import("ottla.native.errors")?.getattr(class)?;
+    Err(PyErr::from_value(error.call1((what,))?))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(decompress, module)?)
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ mod varint;
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     checksum::register(module)?;
+    codec::register(module)?;
     partitioner::register(module)?;
     batch_info::register(module)?;
     records::register(module)?;

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
+from ottla.broker.client_metrics import ClientMetricsService
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
@@ -64,6 +65,7 @@ class Broker(Struct, frozen=True):
     log_directories: LogDirectoryService
     features: FeatureService
     client_quotas: ClientQuotaService
+    client_metrics: ClientMetricsService
     controller: Controller
     """Decides while it is active; what brokers ask in their own name goes to it."""
 

@@ -79,6 +79,7 @@ _COMMANDS = {
     "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
     "transaction": ("ottla.cli.transaction", "transaction", "Show transactions, find those that hang, abort them."),
     "config": ("ottla.cli.config", "config", "Show and change settings of topics, brokers, groups and client metrics."),
+    "client-metrics": ("ottla.cli.client_metrics", "client_metrics", "Show what clients push of their metrics."),
     "quota": ("ottla.cli.quota", "quota", "Show and change how much users, clients and addresses may move."),
     "feature": ("ottla.cli.feature", "feature", "Show and change which levels of features the cluster uses."),
     "cluster": (

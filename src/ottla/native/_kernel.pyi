@@ -44,6 +44,13 @@ __all__ = [
 def crc32c(data: Buffer, value: int = 0, /) -> int:
     """The CRC-32C (RFC 3720) of `data`; or of more data, when `value` is the CRC-32C of what comes before it."""
 
+def decompress(data: Buffer, codec: int, *, max_bytes: int) -> bytes:
+    """What `data` holds, compressed by the codec of that number (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
+
+    Raises CorruptRecordError for what is none, DecompressionLimitError beyond `max_bytes`, ValueError for a number that
+    is no codec's.
+    """
+
 def murmur2(data: Buffer, /) -> int:
     """Kafka's 32-bit murmur2 as a signed integer; the Java client's partition is `(murmur2(key) & 0x7fffffff) % n`."""
 

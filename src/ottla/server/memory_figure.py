@@ -8,6 +8,7 @@ idempotent producers, indexes of the newest segments) comes on top, as it does w
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla.broker.client_metrics import INSTANCES_MAX
 from ottla.broker.transaction_gate import UNANSWERED_MAX
 from ottla.broker.transaction_gate import WAITING_BYTES as GATE_WAITING_BYTES
 from ottla.broker.transaction_gate import WAITING_MAX as GATE_WAITING_MAX
@@ -19,6 +20,7 @@ from ottla.network.connection_quotas import ADDRESSES_MAX
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
 from ottla.replication.batch_opener import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
+from ottla.server.client_metrics_topic import WAITING_BYTES_MAX as METRICS_WAITING_BYTES
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.compaction.log_cleaner import CleanerConfig
 from ottla.storage.compaction.log_compaction import PASS_BYTES_MAX
@@ -47,6 +49,9 @@ WATCH_BYTES: Final = KIB
 
 RATE_BYTES: Final = KIB + KIB // 2
 """What a client with a quota did lately, its name, and which quota it has."""
+
+INSTANCE_BYTES: Final = KIB
+"""What is known of one client instance that pushes its metrics."""
 
 WINDOW_BYTES: Final = 20
 """One window of a rate."""
@@ -112,6 +117,11 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             "clients with quotas",
             (QUOTA_KEYS * clients + ADDRESSES_MAX) * (RATE_BYTES + WINDOW_BYTES * settings.integer("quota.window.num")),
             f"quota.clients.max={clients}",
+        ),
+        MemoryPart(
+            "metrics that clients push",
+            INSTANCES_MAX * INSTANCE_BYTES + METRICS_WAITING_BYTES + settings.integer("telemetry.max.bytes"),
+            f"{INSTANCES_MAX:,} client instances",
         ),
         MemoryPart(
             "data directories", (directories - 1) * DIRECTORY_BYTES, f"log.dirs: {directories - 1:,} beside the first"

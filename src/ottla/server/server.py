@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
+from ottla.broker.client_metrics import ClientMetricsService
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
@@ -53,6 +54,7 @@ from ottla.metadata.store.interface import MetadataStore
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
 from ottla.network.connection import Connection
+from ottla.protocol.api_keys import ApiKey
 from ottla.replication.batch_opener import THREADS_MAX as OPENER_THREADS_MAX
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.replica_manager import ReplicaManager
@@ -62,6 +64,7 @@ from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.sampled_rate import Windows
 from ottla.runtime.tasks import Tasks
+from ottla.server.client_metrics_topic import ClientMetricsTopic
 from ottla.server.client_quota_keeper import ClientQuotaKeeper
 from ottla.server.disk_watch import DiskWatch
 from ottla.server.doors import Doors
@@ -71,7 +74,7 @@ from ottla.server.listener_set import ListenerSet
 from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
-from ottla.server.registration import registration_of
+from ottla.server.registration import reachable_here, registration_of
 from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.directory_logs import DirectoryLogs
@@ -104,6 +107,9 @@ READ_LATER: Final = (
 """What a broker needs that has groups or transactions, those below first. Read a while after the start, each in a turn
 of its own, so that whoever comes first does not hold up the loop.
 """
+
+TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""The APIs of client telemetry, which clients are told of where it is received (KIP-714)."""
 
 READ_APIS_AFTER_MS = 1_000
 """When what the first clients did not need is read from its files: after they have been served."""
@@ -227,6 +233,10 @@ class Server:
             timer=doors.timer,
             defer=doors.loop.call_soon,
         )
+        push_bytes_max = settings.integer("telemetry.max.bytes")
+        self._client_metrics = ClientMetricsTopic(
+            lambda: str(reachable_here(self.address)), settings.node_id, push_bytes_max, doors.clock, doors.tasks
+        )
         topics = TopicService(self._controller, config, authorizer, self._require_writable, deciding)
         self._broker = Broker(
             config=config,
@@ -259,6 +269,9 @@ class Server:
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),
             client_quotas=ClientQuotaService(self._controller, authorizer),
+            client_metrics=ClientMetricsService(
+                lambda: self._metadata.image, doors.clock, doors.rng, self._client_metrics, push_bytes_max
+            ),
             controller=self._controller,
             transaction_gate=self._gate,
             transactional_produce=TransactionalProduceService(produce, self._gate, authorizer),
@@ -270,7 +283,8 @@ class Server:
             slots_max=settings.integer("max.incremental.fetch.session.cache.slots"),
             eviction_ms=FETCH_SESSION_EVICTION_MS,
         )
-        self._gateway = KafkaGateway(self._broker, APIS, sessions)
+        has_telemetry = settings.boolean("telemetry.receiver.enable")
+        self._gateway = KafkaGateway(self._broker, APIS if has_telemetry else APIS.without(TELEMETRY), sessions)
         self._listeners = ListenerSet(
             settings.listeners.opened, lambda endpoint: listeners.listener(endpoint, self._connect), doors.tasks
         )
@@ -399,6 +413,7 @@ class Server:
             self._fetch_purgatory.close,
             self._transactions.close,
             self._groups.close,
+            self._client_metrics.close,
             lambda: self._listeners.close(DRAIN_MS),
             *([self._replication.close] if self._replication is not None else []),
             *([self._membership.close] if self._membership is not None else []),

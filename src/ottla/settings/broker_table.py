@@ -414,7 +414,15 @@ _QUOTAS: Final = (
         Range(1),
         _LOW,
         "The largest report of its metrics that a client may push (KIP-714).",
-        no_effect="clients are not asked for their metrics",
+    ),
+    _setting(
+        "telemetry.receiver.enable",
+        _BOOLEAN,
+        "true",
+        None,
+        _LOW,
+        "Whether clients are asked for their metrics (KIP-714), which the broker keeps in the topic __client_metrics. "
+        "Without it clients are not told that they may push any, as by a Kafka broker without a receiver. Ottla's own.",
     ),
 )
 

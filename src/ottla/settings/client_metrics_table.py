@@ -8,8 +8,6 @@ from ottla.settings.definition import SettingDefinition, SettingTable, UpdateMod
 from ottla.settings.validators import Range, Validator
 from ottla.settings.value import SettingType, SettingValue, parse_list
 
-NOT_TAKEN: Final = "clients are not asked for their metrics, as by a Kafka broker without a reporter that takes them"
-
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
 
@@ -77,7 +75,6 @@ def _setting(
         documentation=documentation,
         validator=validator,
         update_mode=UpdateMode.CLUSTER_WIDE,
-        no_effect=NOT_TAKEN,
     )
 
 

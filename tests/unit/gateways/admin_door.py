@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
+from ottla.broker.client_metrics import ClientMetricsService, Push
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.config import BrokerConfig
@@ -20,6 +21,7 @@ from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.network.address import Address
+from ottla.runtime.clock import ManualClock
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.settings.broker_settings import BrokerSettings
@@ -47,6 +49,9 @@ class AdminDoor:
         self.cluster = ClusterView(self.config, lambda: self.image, authorizer)
         self.features = FeatureService(self.controller, authorizer)
         self.client_quotas = ClientQuotaService(self.controller, authorizer)
+        self.clock = ManualClock()
+        self.pushes: list[Push] = []
+        self.client_metrics = ClientMetricsService(lambda: self.image, self.clock, SeededRng(1), self, 1_000)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
         self.reached_at = Address("broker.example", 19092)
 
@@ -61,6 +66,10 @@ class AdminDoor:
     def partition_of_group(self, group_id: str) -> int:
         """The partition of the offsets topic that keeps the group."""
         return partition_of_key(group_id, len(self.image.topics_by_name[CONSUMER_OFFSETS_TOPIC].partitions))
+
+    def receive(self, push: Push) -> None:
+        """Take metrics that a client has pushed."""
+        self.pushes.append(push)
 
     async def open(self) -> AdminDoor:
         await self.metadata.start()

@@ -26,6 +26,9 @@ FIRST_VERSION_WITH_LEVEL_0: Final = 4
 _CLIENT: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """What a client may call itself and its version: letters and digits, with dots and dashes between."""
 
+NAME_CHARACTERS_MAX: Final = 255
+"""So much of what a client calls itself is kept, for as long as its connection lasts."""
+
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Tell which APIs are served in which versions, and which levels of features are supported and finalized."""
@@ -33,6 +36,11 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         _CLIENT.fullmatch(request.client_software_name) and _CLIENT.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if ctx.api_version >= FIRST_VERSION_WITH_CLIENT:
+        ctx.kafka_connection.software = (
+            request.client_software_name[:NAME_CHARACTERS_MAX],
+            request.client_software_version[:NAME_CHARACTERS_MAX],
+        )
     gateway, features = ctx.kafka_connection.gateway, ctx.broker.features
     finalized = features.finalized
     lowest = 0 if ctx.api_version >= FIRST_VERSION_WITH_LEVEL_0 else 1

@@ -1,6 +1,6 @@
 """ListConfigResources (key 74), versions 0 to 1.
 
-0 lists the subscriptions to client metrics (KIP-714), of which there are none; 1 every type of resource (KIP-1142).
+0 lists the subscriptions to client metrics (KIP-714); 1 every type of resource (KIP-1142).
 """
 
 from typing import Final

@@ -57,6 +57,10 @@ class ApiTable(Mapping[int, Api]):
         loaded = tuple(apis)
         return cls(map(Row.of, loaded), loaded)
 
+    def without(self, keys: Iterable[ApiKey]) -> "ApiTable":
+        """A table that lacks these."""
+        return ApiTable(row for key, row in self.rows.items() if key not in set(keys))
+
     def __getitem__(self, key: int) -> Api:
         found = self.find(key)
         if found is None:

@@ -68,6 +68,8 @@ APIS: Final = ApiTable(
         Row(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "api_67_allocate_producer_ids", is_between_brokers=True),
         Row(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "api_68_consumer_group_heartbeat"),
         Row(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "api_69_consumer_group_describe"),
+        Row(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "api_71_get_telemetry_subscriptions"),
+        Row(ApiKey.PUSH_TELEMETRY, 0, 0, "api_72_push_telemetry"),
         Row(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, "api_73_assign_replicas_to_dirs", is_between_brokers=True),
         Row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api_74_list_config_resources"),
         Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "api_75_describe_topic_partitions"),

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from ottla.broker.broker import Broker
 from ottla.gateways.kafka.api_table import ApiTable, Route, Row
@@ -79,7 +80,17 @@ class KafkaConnection:
     one go sees the change. Produce, Fetch and the group APIs hold nothing back.
     """
 
-    __slots__ = ("_held_back", "connection", "gateway", "has_finished", "principal", "proof", "waiting_fetches")
+    __slots__ = (
+        "_held_back",
+        "client_instance_id",
+        "connection",
+        "gateway",
+        "has_finished",
+        "principal",
+        "proof",
+        "software",
+        "waiting_fetches",
+    )
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
         self.gateway = gateway
@@ -88,6 +99,10 @@ class KafkaConnection:
         """Who the client is, as far as it has proved it."""
         self.proof: ScramServer | None = None
         """The exchange in which it proves that it is a broker, while it lasts."""
+        self.software: tuple[str, str] | None = None
+        """What the client calls itself and its version (KIP-511); None while it has not said."""
+        self.client_instance_id: UUID | None = None
+        """The client instance whose metrics come by this connection; None while there are none (KIP-714)."""
         self._held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
         self.has_finished = False
@@ -140,6 +155,8 @@ class KafkaConnection:
         for operation in tuple(self.waiting_fetches):
             operation.cancel()
         self.waiting_fetches.clear()
+        if self.client_instance_id is not None:
+            self.gateway.broker.client_metrics.forget(self.client_instance_id)
         if self.principal.type == BROKER and self.gateway.on_broker_left is not None:
             self.gateway.on_broker_left(int(self.principal.name))
 
