@@ -2,7 +2,8 @@
 
 Section (a): both written, not synced, before the acknowledgement. Section (b): Ottla on disk before the
 acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark's reads. Section
-(d): scaling. Section (e): what comes from the disk, and those who read beside it.
+(d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (g): transactions, compaction
+and a coordinator with much to read.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ AFTER_LOAD = "memory after the load"
 CONNECTIONS = "connections: "
 COLD = "cold catch-up"
 TAIL = "tail at "
+TRANSACTIONS = "transactions of "
+COMPACTION = "compaction of "
+OFFSET_COMMITS = "2,000,000 offset commits"
 LATENCY_20000 = "latency at 20,000/s"
 CLIENT_CORES = "client CPU, cores"
 """How much of the machine the load generator takes: near all cores, and it is the limit."""
@@ -157,6 +161,13 @@ SECTIONS = (
             Aim(COLD, SHARE_OF_DD, AT_LEAST, 0.5, absolute=True),
             Aim(TAIL, TIMES_ALONE, AT_MOST, 1.5, absolute=True),
         ),
+    ),
+    Section(
+        "(g) Transactions, compaction, and a coordinator that has much to read again",
+        OTTLA.key,
+        KAFKA.key,
+        (TRANSACTIONS, COMPACTION, OFFSET_COMMITS),
+        (Aim(OFFSET_COMMITS, "a group's offsets s", AT_MOST, 3, absolute=True),),
     ),
 )
 

@@ -9,15 +9,35 @@ from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WR
 
 LOAD_GROUPS = ("produce", "consume", "requests", "latency")
 LIFE_GROUPS = ("start", "idle", "memory")
-SCALING_GROUPS = ("partitions", "connections", "log-size")
-ROUND_GROUPS = ("spark", "catch-up")
+SCALING_GROUPS = ("partitions", "connections", "log-size", "compaction", "coordinator")
+ROUND_GROUPS = ("spark", "catch-up", "transactions")
 GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
     OTTLA_WRITTEN.key: {"load": 75, "spark": 45, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
-    KAFKA.key: {"load": 120, "spark": 65, "catch-up": 75, "partitions": 120, "connections": 35, "log-size": 45},
-    OTTLA.key: {"load": 60, "spark": 45, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
+    KAFKA.key: {
+        "load": 120,
+        "spark": 65,
+        "catch-up": 75,
+        "partitions": 120,
+        "connections": 35,
+        "log-size": 45,
+        "transactions": 55,
+        "compaction": 90,
+        "coordinator": 90,
+    },
+    OTTLA.key: {
+        "load": 60,
+        "spark": 45,
+        "catch-up": 60,
+        "partitions": 30,
+        "connections": 25,
+        "log-size": 20,
+        "transactions": 45,
+        "compaction": 45,
+        "coordinator": 60,
+    },
     KAFKA_SYNCED.key: {"load": 130},
 }
 # Which of the groups concern a target, and whether in each round or only in the first.

@@ -17,7 +17,9 @@ from benchmarks.beside_kafka.page_cache import PageCacheFiller
 from benchmarks.beside_kafka.plan import LOAD_GROUPS, Step, remaining_seconds
 from benchmarks.beside_kafka.rows import (
     catch_up,
+    compaction,
     connections,
+    coordinator,
     latency,
     life,
     log_size,
@@ -25,6 +27,7 @@ from benchmarks.beside_kafka.rows import (
     requests,
     spark,
     throughput,
+    transactions,
 )
 from benchmarks.beside_kafka.session import Session
 
@@ -34,6 +37,9 @@ OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "partitions": partitions.measure,
     "connections": connections.measure,
     "log-size": log_size.measure,
+    "transactions": transactions.measure,
+    "compaction": compaction.measure,
+    "coordinator": coordinator.measure,
 }
 
 

@@ -8,10 +8,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.beside_kafka import session as session_module
+from benchmarks.beside_kafka.aims import SECTIONS
 from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.plan import steps
 from benchmarks.beside_kafka.report import Report, markdown
-from benchmarks.beside_kafka.rows import catch_up, connections, throughput
+from benchmarks.beside_kafka.rows import catch_up, compaction, connections, throughput
 from benchmarks.beside_kafka.run import OTHER_ROWS, run
 from benchmarks.beside_kafka.session import Session
 
@@ -111,6 +112,24 @@ def test_what_is_read_from_the_disk_is_compared_with_a_plain_read(tmp_path):
     assert {place.row for place in figures.places()} == {catch_up.COLD, catch_up.TAIL, catch_up.BESIDE}
     assert (figures.median(catch_up.COLD, "share of what dd reads", "ottla") or 0) > 0
     assert (figures.median(catch_up.BESIDE, "end to end p99, times that alone", "ottla") or 0) > 0
+
+
+def test_transactions_compaction_and_a_coordinator_that_was_killed_are_measured(tmp_path):
+    planned = steps(["transactions", "compaction", "coordinator"], ["ottla"], 1)
+    figures, failures = run(planned, tmp_path, no_kafka, lambda _: None, scale=0.005, fill=False)
+    assert failures == []
+    (section,) = (each for each in SECTIONS if "Transactions" in each.title)
+    for row in section.rows:
+        assert any(place.row.startswith(row) for place in figures.places()), row
+    compacted = [figures.median(each.row, each.metric, "ottla") for each in figures.places() if "left" in each.metric]
+    assert len(compacted) == len(compaction.SHAPES)
+    assert all(0 < left <= 0.5 for left in compacted if left is not None)
+
+
+def test_a_checkpoint_of_the_cleaner_is_read():
+    text = "0\n2\nother 0 7\ncompacted 0 42\n"
+    assert compaction.clean_offset(text, "compacted", 0) == 42
+    assert compaction.clean_offset(text, "compacted", 1) == -1
 
 
 def test_what_is_dropped_from_the_page_cache_is_on_disk_before(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.beside_kafka.aims import AT_LEAST, AT_MOST, SECTIONS, Aim, comparisons
 from benchmarks.beside_kafka.figures import Figures, Place
 
-WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK = SECTIONS
+WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, COORDINATORS = SECTIONS
 
 
 def judged(section, row, metric, **values):
@@ -66,6 +66,16 @@ def test_the_median_of_two_rounds_lies_between_them():
         (SCALING, "connections: 5,000", "ack p99 ms", 0.7, 1, "≤ 0.7", "ok"),
         (FROM_DISK, "cold catch-up 1 KB", "MB/s", 150, 100, "≥ 1.5", "ok"),
         (FROM_DISK, "cold catch-up 1 KB", "share of what dd reads", 0.49, 0.2, "Ottla ≥ 0.5", "missed"),
+        (
+            COORDINATORS,
+            "2,000,000 offset commits",
+            "after kill -9, a group's offsets s",
+            3.1,
+            30,
+            "Ottla ≤ 3",
+            "missed",
+        ),
+        (COORDINATORS, "compaction of 100 B records", "MB/s", 1, 30, "", ""),
         (
             FROM_DISK,
             "tail at 1,000/s beside a catch-up reader",

@@ -18,7 +18,7 @@ def test_scaling_rows_are_measured_once_and_beside_each_other():
 
 
 def test_what_varies_between_rounds_is_measured_in_each():
-    for kind in ("spark", "catch-up"):
+    for kind in ("spark", "catch-up", "transactions"):
         assert [step.target.key for step in steps([kind], ALL, 2)] == ["kafka", "ottla", "ottla", "kafka"]
 
 
