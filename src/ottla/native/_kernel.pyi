@@ -33,6 +33,7 @@ __all__ = [
     "decode_newest",
     "decode_records",
     "decode_response_header",
+    "decompress",
     "encode_arrow",
     "murmur2",
     "validate_batches",
