@@ -91,7 +91,7 @@ def _run(
     from ottla.cli.pipeline_run import _view
     from ottla.pipelines.replay.replayed import replayed
     from ottla.pipelines.runner.running import RunOptions, run_pipelines
-    from ottla.pipelines.session import SparkMissingError
+    from ottla.pipelines.session import SparkEndedError, SparkMissingError
 
     ranges = _ranges(spec, suffix, places, bootstrap)
     side = replayed(spec, ranges, suffix)
@@ -99,7 +99,7 @@ def _run(
     options = RunOptions({side.name: bootstrap}, True, *driver)
     try:
         outcome = run_pipelines([side], options, _view(as_json=as_json))
-    except SparkMissingError as error:
+    except (SparkEndedError, SparkMissingError) as error:
         raise CommandError(str(error)) from error
     if outcome.signal is not None:
         import signal

@@ -50,7 +50,8 @@ def run(
     """Run pipelines, for ever or until they have caught up.
 
     A query that fails is started again, after a while and with the reason in a line; what cannot be helped by trying
-    again ends it, and the others go on. Ctrl-C and SIGTERM end all; the next run goes on where they were.
+    again ends it, and the others go on. Ctrl-C and SIGTERM end all when their micro-batches are done, a second one at
+    once; the next run goes on where they were.
 
     \b
     Example:
@@ -60,14 +61,14 @@ def run(
     _require_distinct(specs)
     from ottla.pipelines.runner.checkpoint import CheckpointError
     from ottla.pipelines.runner.running import RunOptions, run_pipelines
-    from ottla.pipelines.session import SparkMissingError
+    from ottla.pipelines.session import SparkEndedError, SparkMissingError
 
     options = RunOptions(
         {spec.name: bootstrap_of(spec, bootstrap) for spec in specs}, until_caught_up, master, memory, settings_of(conf)
     )
     try:
         outcome = run_pipelines(specs, options, _view(as_json=as_json))
-    except (CheckpointError, SparkMissingError) as error:
+    except (CheckpointError, SparkEndedError, SparkMissingError) as error:
         raise CommandError(str(error)) from error
     if outcome.signal is not None:
         import signal

@@ -28,7 +28,7 @@ class View(Protocol):
         ...
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """A query was started again, failed for good, or is through."""
+        """Something became of a query: see `event_line`."""
         ...
 
     def tick(self) -> None:
@@ -56,6 +56,14 @@ class Watching:
         """A query failed and is started again."""
         self._view.event("restart", name, reason=failure.reason, wait_ms=wait_ms)
 
+    def waits(self, name: str, failure: Failure) -> None:
+        """A query cannot reach the brokers."""
+        self._view.event("waiting", name, reason=failure.reason)
+
+    def returned(self, name: str, away_ms: int) -> None:
+        """A query that waited for the brokers goes on."""
+        self._view.event("returned", name, away_ms=away_ms)
+
     def gave_up(self, name: str, failure: Failure) -> None:
         """A query failed for good."""
         self._view.event("failed", name, reason=failure.reason)
@@ -64,13 +72,21 @@ class Watching:
         """A query has caught up."""
         self._view.event("finished", name)
 
+    def stopping(self, name: str) -> None:
+        """A query ends after its micro-batch."""
+        self._view.event("stopping", name)
+
+    def stopped(self, name: str, failure: Failure | None) -> None:
+        """A query has ended, as was asked for."""
+        self._view.event("stopped", name, reason=None if failure is None else failure.reason)
+
     def tick(self) -> None:
         """Some time has passed."""
         self._view.tick()
 
 
 class JsonLines:
-    """A JSON object a line: `{"event": "batch", ...}`, and `restart`, `failed`, `finished`."""
+    """A JSON object a line: `{"event": "batch", ...}`, and those of `event_line`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -110,7 +126,7 @@ class PlainLines:
 
     def event(self, kind: str, query: str, **what: Any) -> None:
         """One line, after that of the micro-batches before."""
-        if kind == "finished" and query in self._sums:
+        if kind in ("finished", "stopped") and query in self._sums:
             self._write(self._sums[query].line())
         self._write(event_line(kind, query, what))
 
@@ -231,8 +247,17 @@ def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
             return f"{query}: failed: {what['reason']}; starts again in {what['wait_ms'] / 1000:.1f} s"
         case "failed":
             return f"{query}: stopped: {what['reason']}"
+        case "waiting":
+            return f"{query}: waits until it can go on: {what['reason']}"
+        case "returned":
+            return f"{query}: goes on after {what['away_ms'] / 1000:.0f} s"
         case "finished":
             return f"{query}: caught up"
+        case "stopping":
+            return f"{query}: ends after its micro-batch; a second signal ends it at once"
+        case "stopped":
+            failed = f", its micro-batch failed: {what['reason']}" if what["reason"] else ""
+            return f"{query}: stopped{failed}; the next run goes on where it was"
     raise ValueError(kind)
 
 

@@ -31,6 +31,10 @@ class SparkMissingError(Exception):
     """Spark cannot start here. The message is one line: what is missing, and what to do."""
 
 
+class SparkEndedError(Exception):
+    """The JVM of a session has ended before the session. The message is one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """What a session is made from. `log` is the file that Spark's own log goes to."""
@@ -78,6 +82,8 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         # The supervisor asks for them often, and takes what is new.
         "spark.sql.streaming.numRecentProgressUpdates": "20",
+        # Where a query is to end at once, and does not: without it, for ever.
+        "spark.sql.streaming.stopTimeout": "10s",
         # A second attempt beside the first would write the rows of a transaction twice.
         "spark.speculation": "false",
     }
@@ -153,13 +159,18 @@ class Session:
         conf = SparkConf().setAll([*chosen.items()])
         try:
             with options.log.open("ab") as log:
-                streams = {"stdout": log, "stderr": log, "cwd": python.directory}
+                # In a session of its own, so that what is sent to all of a terminal's or a service's processes reaches
+                # the driver alone, which ends the JVM when its queries have ended.
+                streams = {"stdout": log, "stderr": log, "cwd": python.directory, "start_new_session": True}
                 self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
             self._spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
             if not python.has_packages:
                 from pyspark_ottla.shipping import ship
 
                 ship(self._spark, options.scratch.absolute())
+        except KeyboardInterrupt:
+            self._end()
+            raise
         except Exception as error:
             line = str(error).strip().partition("\n")[0]
             self._end()

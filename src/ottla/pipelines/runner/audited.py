@@ -70,6 +70,14 @@ class Audited:
         """A query failed and is started again."""
         self._watcher.restarts(name, failure, wait_ms)
 
+    def waits(self, name: str, failure: Failure) -> None:
+        """A query cannot reach the brokers."""
+        self._watcher.waits(name, failure)
+
+    def returned(self, name: str, away_ms: int) -> None:
+        """A query that waited for the brokers goes on."""
+        self._watcher.returned(name, away_ms)
+
     def gave_up(self, name: str, failure: Failure) -> None:
         """A query failed for good."""
         self._watcher.gave_up(name, failure)
@@ -77,6 +85,14 @@ class Audited:
     def finished(self, name: str) -> None:
         """A query has caught up."""
         self._watcher.finished(name)
+
+    def stopping(self, name: str) -> None:
+        """A query ends after its micro-batch."""
+        self._watcher.stopping(name)
+
+    def stopped(self, name: str, failure: Failure | None) -> None:
+        """A query has ended, as was asked for."""
+        self._watcher.stopped(name, failure)
 
     def tick(self) -> None:
         """Some time has passed."""

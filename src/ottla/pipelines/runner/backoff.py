@@ -9,6 +9,8 @@ from ottla.runtime.rng import Rng
 FIRST_MS: Final = 1_000
 LONGEST_MS: Final = 60_000
 """Long enough not to weigh on a cluster in trouble, short enough that nobody starts the pipeline by hand meanwhile."""
+UNREACHABLE_LONGEST_MS: Final = 10_000
+"""Brokers that are back are found within so long. To look for them costs little, and nothing of theirs."""
 ATTEMPTS_MAX: Final = 5
 """Failures in a row, without a micro-batch between them, for a reason that nobody knows to pass: the next one is for
 good. Brokers that are away are waited for without end."""
@@ -29,13 +31,14 @@ class Backoff:
     def failed(self, failure: Failure) -> int | None:
         """How many ms to wait before the next start; None to give up.
 
-        The wait doubles with each failure in a row, up to `LONGEST_MS`; of it a random half is taken away, so that
-        queries that failed together do not start together.
+        The wait doubles with each failure in a row, up to `LONGEST_MS`, or `UNREACHABLE_LONGEST_MS`; of it a random
+        half is taken away, so that queries that failed together do not start together.
         """
         self.failures += 1
         if failure.verdict is Verdict.HOPELESS:
             return None
         if failure.verdict is Verdict.UNKNOWN and self.failures > ATTEMPTS_MAX:
             return None
-        wait_ms = min(FIRST_MS << min(self.failures - 1, 16), LONGEST_MS)
+        longest_ms = UNREACHABLE_LONGEST_MS if failure.verdict is Verdict.UNREACHABLE else LONGEST_MS
+        wait_ms = min(FIRST_MS << min(self.failures - 1, 16), longest_ms)
         return round(wait_ms * self.rng.uniform(0.5, 1.0))

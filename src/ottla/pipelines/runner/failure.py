@@ -18,7 +18,7 @@ class Verdict(Enum):
     HOPELESS = auto()
     """It will fail again: the file, a row or another driver must change first."""
     UNREACHABLE = auto()
-    """The brokers are away: it is tried until they are back."""
+    """The brokers are away, or a schema registry: it is tried until they are back."""
     UNKNOWN = auto()
     """It is tried again a few times."""
 
@@ -62,6 +62,7 @@ _UNREACHABLE: Final = (
     "Connection refused",
     "no broker could be reached",
     "cannot reach",
+    "cannot be asked:",
     "ConnectionReset",
     "REQUEST_TIMED_OUT",
     "NOT_ENOUGH_REPLICAS",

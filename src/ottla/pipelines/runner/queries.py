@@ -1,18 +1,16 @@
 """The query of a sink: what it writes, how often, and from which checkpoint."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.records import visible
 from ottla.pipelines.runner.checkpoint import directory_of
+from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.table_write import TableWrite
 from ottla.pipelines.runner.topic_write import TopicWrite, one_writer, topic_options
 from ottla.pipelines.spec.lineage import owned, through
@@ -35,7 +33,7 @@ def query_name(spec: PipelineSpec, sink: Sink) -> str:
     return f"{spec.name}.{sink.name}"
 
 
-def start(running: Running, spec: PipelineSpec, sink: Sink) -> StreamingQuery:
+def start(running: Running, spec: PipelineSpec, sink: Sink) -> SparkQuery:
     """Start the query of a sink. Raises StepError, or what Spark says of the plan."""
     compiled = compile_for(running, spec, sink)
     frame, write = _written(running, compiled, sink)
@@ -50,7 +48,7 @@ def start(running: Running, spec: PipelineSpec, sink: Sink) -> StreamingQuery:
         writer = writer.trigger(availableNow=True)
     elif spec.trigger_ms is not None:
         writer = writer.trigger(processingTime=f"{spec.trigger_ms} milliseconds")
-    return writer.start()
+    return SparkQuery(writer.start())
 
 
 def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
@@ -97,19 +95,3 @@ def _written(
     good = rows.select(f.struct(*rows.columns).alias(GOOD))
     aside = letters.select(f.struct(*letters.columns).alias(LETTER))
     return good.unionByName(aside, allowMissingColumns=True), write
-
-
-class ProgressOf:
-    """What a query says of its last micro-batches, oldest first; nothing when it says the same as before."""
-
-    def __init__(self) -> None:
-        self._last: str | None = None
-
-    def __call__(self, query: StreamingQuery) -> list[dict[str, Any]]:
-        """Ask it."""
-        last = query.lastProgress
-        # To ask for one is cheap, and most of the time it is the one that is known.
-        if last is None or last.json == self._last:
-            return []
-        self._last = last.json
-        return [json.loads(each.json) for each in query.recentProgress]

@@ -2,21 +2,20 @@
 
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from ottla.pipelines.live_view import View, Watching
 from ottla.pipelines.runner.audited import Audited, audit_of
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
 from ottla.pipelines.runner.failure import Failure
+from ottla.pipelines.runner.stop_signals import StopSignals
 from ottla.pipelines.runner.supervisor import Supervisor, Watcher
-from ottla.pipelines.session import Session, SessionOptions
+from ottla.pipelines.session import Session, SessionOptions, SparkEndedError
 from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import SystemRng
@@ -46,25 +45,39 @@ class Outcome:
 
 
 def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View) -> Outcome:
-    """Run them until all are through or have failed for good, or a signal says stop.
+    """Run them until all are through or have failed for good, or a signal says stop. The view is closed.
 
     Raises CheckpointError where a checkpoint is in use or of something else, SparkMissingError; then nothing has begun.
+    Raises SparkEndedError.
     """
-    with ExitStack() as stack:
-        for spec in specs:
-            take_checkpoints(spec, stack)
-        spark = stack.enter_context(session(specs[0], options.master, options.memory, options.conf or {})).spark
-        return supervise(spark, specs, options, view)
+    with StopSignals() as signals:
+        try:
+            with ExitStack() as stack:
+                stack.callback(view.close)
+                for spec in specs:
+                    take_checkpoints(spec, stack)
+                made = session(specs[0], options.master, options.memory, options.conf or {})
+                return supervise(stack.enter_context(made).spark, specs, options, view, signals)
+        except KeyboardInterrupt:
+            return Outcome([], signals.received[0] if signals.received else signal.SIGINT)
 
 
-def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: RunOptions, view: View) -> Outcome:
-    """Run them on a session that is there. The checkpoints are taken already; the view is closed."""
-    from ottla.pipelines.runner.queries import ProgressOf, Running, query_name, start
+def supervise(
+    spark: "SparkSession",
+    specs: Sequence[PipelineSpec],
+    options: RunOptions,
+    view: View,
+    signals: StopSignals | None = None,
+) -> Outcome:
+    """Run them on a session that is there. The checkpoints are taken already. Raises SparkEndedError."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    from ottla.pipelines.runner.queries import Running, query_name, start
+    from ottla.pipelines.runner.spark_query import SparkQuery
 
     clock = SystemClock()
     names = {query_name(spec, sink): spec for spec in specs for sink in spec.sinks}
     with ExitStack() as stack:
-        stack.callback(view.close)
         audits = {spec.name: stack.enter_context(audit) for spec in specs if (audit := audit_of(spec, options))}
         watching = Watching(names, view, clock)
         supervisor = Supervisor(Audited(watching, names, audits), clock, SystemRng())
@@ -72,10 +85,14 @@ def supervise(spark: "SparkSession", specs: Sequence[PipelineSpec], options: Run
             # A session of its own: the views of several pipelines may have the same names.
             running = Running(spark.newSession(), options.bootstrap[spec.name], options.until_caught_up)
             for sink in spec.sinks:
-                supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), ProgressOf())
-        with stopping_on_signals(supervisor) as received:
+                supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), SparkQuery.progress)
+        if signals is not None:
+            signals.tell(supervisor.stop)
+        try:
             failed = supervisor.run()
-    return Outcome(failed, received[0] if received else None)
+        except Py4JNetworkError as error:
+            raise SparkEndedError("Spark's JVM has ended, killed perhaps or out of memory: see its log") from error
+    return Outcome(failed, signals.received[0] if signals is not None and signals.received else None)
 
 
 def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:
@@ -97,28 +114,6 @@ def session(spec: PipelineSpec, master: str | None, memory: str, conf: Mapping[s
         options = SessionOptions(log, Path(scratch), spec.name, master, memory, conf)
         with Session(options) as made:
             yield made
-
-
-@contextmanager
-def stopping_on_signals(supervisor: Supervisor) -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM stop the supervisor; the list gets the signal. Spark's own handlers would end Python within a
-    call into the JVM.
-    """
-    received: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        supervisor.stop()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 __all__ = ["Outcome", "RunOptions", "Watcher", "run_pipelines", "session", "take_checkpoints"]

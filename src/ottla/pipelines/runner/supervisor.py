@@ -6,6 +6,8 @@
                        │ failed, hopeless ─► FAILED
                        └ caught up, stopped ─► DONE
 ```
+
+`stop` once: no query begins another micro-batch, and each ends when the one under way is done. Twice: each ends now.
 """
 
 import threading
@@ -38,8 +40,12 @@ class Query(Protocol):
         """Why it ended; None when it was stopped, or is through."""
         ...
 
+    def finish(self) -> None:
+        """Have it end when the micro-batch under way is done. Called again and again, until it has ended."""
+        ...
+
     def stop(self) -> None:
-        """End it, between two micro-batches or within one."""
+        """End it now, be it within a micro-batch."""
         ...
 
 
@@ -63,12 +69,28 @@ class Watcher(Protocol):
         """A query failed and is started again."""
         ...
 
+    def waits(self, name: str, failure: Failure) -> None:
+        """A query cannot reach the brokers, and is started again until it does; told once."""
+        ...
+
+    def returned(self, name: str, away_ms: int) -> None:
+        """A query that waited for the brokers goes on."""
+        ...
+
     def gave_up(self, name: str, failure: Failure) -> None:
         """A query failed for good."""
         ...
 
     def finished(self, name: str) -> None:
         """A query has caught up."""
+        ...
+
+    def stopping(self, name: str) -> None:
+        """A query ends after its micro-batch, as was asked for."""
+        ...
+
+    def stopped(self, name: str, failure: Failure | None) -> None:
+        """A query has ended, as was asked for; or its last micro-batch failed meanwhile."""
         ...
 
     def tick(self) -> None:
@@ -89,6 +111,8 @@ class Supervised:
     due_ms: int = 0
     seen: set[tuple[str, int, str]] = field(default_factory=set)
     """The micro-batches that were told: the run of the query and the number."""
+    away_since_ms: int | None = None
+    """When the brokers were first found to be away; None while they answer."""
     failure: Failure | None = None
 
 
@@ -100,21 +124,26 @@ class Supervisor:
         self._clock = clock
         self._rng = rng
         self._queries: list[Supervised] = []
-        self._stopped = threading.Event()
+        self._stops = 0
+        # Nobody sets it: a signal handler that did might wait for the lock that the thread it interrupts is holding.
+        self._pause = threading.Event()
 
     def add(self, name: str, start: Callable[[], Query], progress: Callable[[Any], Sequence[dict[str, Any]]]) -> None:
         """One more query; it starts when `run` is called."""
         self._queries.append(Supervised(name, start, progress, Backoff(self._rng), due_ms=self._clock.monotonic_ms()))
 
     def stop(self) -> None:
-        """End all queries; `run` returns when they have ended."""
-        self._stopped.set()
+        """End all queries after their micro-batches; called again, at once. `run` returns when they have ended."""
+        self._stops += 1
 
     def run(self) -> list[tuple[str, Failure]]:
         """The queries that failed for good, and why."""
         try:
-            while not self._stopped.is_set() and self.step():
-                self._stopped.wait(POLL_SECONDS)
+            while not self._stops and self.step():
+                self._pause.wait(POLL_SECONDS)
+            self._begin_to_stop()
+            while self._stops == 1 and self._finish():
+                self._pause.wait(POLL_SECONDS)
         finally:
             self._stop_all()
         return [(each.name, each.failure) for each in self._queries if each.failure is not None]
@@ -161,6 +190,10 @@ class Supervisor:
         if len(each.seen) > SEEN_MAX:
             each.seen = {*sorted(each.seen, key=lambda batch: batch[2])[-len(found) :]}
         for progress in new:
+            if each.away_since_ms is not None:
+                self._watcher.returned(each.name, self._clock.monotonic_ms() - each.away_since_ms)
+                each.away_since_ms = None
+                each.backoff.progressed()
             if progress.get("numInputRows") or "addBatch" in (progress.get("durationMs") or {}):
                 each.backoff.progressed()
             self._watcher.progressed(each.name, progress)
@@ -173,7 +206,30 @@ class Supervisor:
             self._watcher.gave_up(each.name, failure)
             return
         each.state, each.due_ms = State.WAITING, self._clock.monotonic_ms() + wait_ms
-        self._watcher.restarts(each.name, failure, wait_ms)
+        if failure.verdict is not Verdict.UNREACHABLE:
+            self._watcher.restarts(each.name, failure, wait_ms)
+        elif each.away_since_ms is None:
+            each.away_since_ms = self._clock.monotonic_ms()
+            self._watcher.waits(each.name, failure)
+
+    def _begin_to_stop(self) -> None:
+        for each in self._queries:
+            if each.state is State.WAITING:
+                each.state = State.DONE
+                self._watcher.stopped(each.name, None)
+            elif each.state is State.RUNNING:
+                self._watcher.stopping(each.name)
+
+    def _finish(self) -> bool:
+        """Let each query come to its end. Whether any has not."""
+        running = [each for each in self._queries if each.state is State.RUNNING]
+        for each in running:
+            assert each.query is not None
+            each.query.finish()
+            if not each.query.isActive:
+                self._stopped(each)
+        self._watcher.tick()
+        return any(each.state is State.RUNNING for each in running)
 
     def _stop_all(self) -> None:
         for each in self._queries:
@@ -181,11 +237,16 @@ class Supervisor:
                 # One that cannot be stopped never keeps the others from it; the JVM ends with the driver.
                 with suppress(Exception):
                     each.query.stop()
-                self._tell_last(each)
+                self._stopped(each)
 
-    def _tell_last(self, each: Supervised) -> None:
+    def _stopped(self, each: Supervised) -> None:
+        failure = None
         with suppress(Exception):
             self._tell(each)
+            error = each.query.exception() if each.query is not None else None
+            failure = None if error is None else failure_of(f"{type(error).__name__}: {error}")
+        each.state = State.DONE
+        self._watcher.stopped(each.name, failure)
 
 
 __all__ = ["Failure", "Query", "State", "Supervisor", "Verdict", "Watcher"]

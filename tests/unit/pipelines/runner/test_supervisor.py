@@ -1,6 +1,6 @@
 """What becomes of queries that fail, and of those that are through."""
 
-from ottla.pipelines.runner.backoff import ATTEMPTS_MAX, LONGEST_MS, Backoff
+from ottla.pipelines.runner.backoff import ATTEMPTS_MAX, UNREACHABLE_LONGEST_MS, Backoff
 from ottla.pipelines.runner.failure import Failure, Verdict
 from ottla.pipelines.runner.supervisor import Supervisor
 from ottla.runtime.clock import ManualClock
@@ -10,10 +10,16 @@ from ottla.runtime.rng import SeededRng
 class Query:
     """A query that ends as it is told to."""
 
-    def __init__(self, error: Exception | None = None, *, active: bool = False) -> None:
+    def __init__(self, error: Exception | None = None, *, active: bool = False, left: int = 0) -> None:
         self.isActive = active
         self._error = error
         self.stopped = False
+        self._left = left
+        """How often it is told to finish before its micro-batch is done."""
+
+    def finish(self) -> None:
+        self.isActive = self._left > 0
+        self._left -= 1
 
     def exception(self) -> Exception | None:
         return self._error
@@ -33,6 +39,18 @@ class Told:
 
     def restarts(self, name, failure, wait_ms):
         self.lines.append(f"{name} restarts: {failure.reason}")
+
+    def waits(self, name, failure):
+        self.lines.append(f"{name} waits: {failure.reason}")
+
+    def returned(self, name, away_ms):
+        self.lines.append(f"{name} returned after {away_ms}")
+
+    def stopping(self, name):
+        self.lines.append(f"{name} stopping")
+
+    def stopped(self, name, failure):
+        self.lines.append(f"{name} stopped" if failure is None else f"{name} stopped: {failure.reason}")
 
     def gave_up(self, name, failure):
         self.lines.append(f"{name} gave up: {failure.reason}")
@@ -77,7 +95,64 @@ def test_what_is_hopeless_is_not_tried_again_and_the_others_go_on():
     watched.stop()
     [(name, failure)] = watched.run()
     assert (name, failure.verdict) == ("p.a", Verdict.HOPELESS)
-    assert healthy.stopped
+    assert not healthy.isActive
+
+
+def test_a_query_that_is_to_end_finishes_its_micro_batch_and_is_not_interrupted():
+    told, clock = Told(), ManualClock(0)
+    query = Query(active=True, left=2)
+    batches: list[dict] = []
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: query, lambda query: batches)
+    watched.add("p.b", lambda: Query(ValueError("broken")), lambda query: [])
+    watched.step()
+    watched.step()
+    batches.append({"runId": "r", "batchId": 7, "timestamp": "t", "numInputRows": 1})
+    watched.stop()
+    assert watched.run() == []
+    assert not query.stopped
+    assert told.lines[1:] == ["p.a stopping", "p.b stopped", "p.a batch 7", "p.a stopped"]
+
+
+def test_a_micro_batch_that_fails_while_its_query_is_to_end_is_told_and_not_repeated():
+    told, clock = Told(), ManualClock(0)
+    query = Query(ValueError("broken"), active=True)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: query, lambda query: [])
+    watched.step()
+    watched.stop()
+    assert watched.run() == []
+    assert told.lines == ["p.a stopping", "p.a stopped: ValueError: broken"]
+
+
+def test_asked_twice_it_ends_within_its_micro_batch():
+    told, clock = Told(), ManualClock(0)
+    query = Query(active=True, left=1 << 30)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: query, lambda query: [])
+    watched.step()
+    watched.stop()
+    watched.stop()
+    watched.run()
+    assert query.stopped
+    assert told.lines == ["p.a stopping", "p.a stopped"]
+
+
+def test_brokers_that_are_away_are_told_of_once_and_once_when_they_are_back():
+    told, clock = Told(), ManualClock(0)
+    batches: list[dict] = []
+    healthy = Query(active=True)
+    queries = iter([*(Query(ValueError(f"cannot reach a broker, attempt {n}")) for n in range(9)), healthy])
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: next(queries), lambda query: batches)
+    for _ in range(20):
+        watched.step()
+        clock.advance(UNREACHABLE_LONGEST_MS)
+    assert told.lines == ["p.a waits: ValueError: cannot reach a broker, attempt 0"]
+    # An idle query says so too, and that it could ask for the ends of its logs.
+    batches.append({"runId": "r", "batchId": 0, "timestamp": "t", "numInputRows": 0})
+    watched.step()
+    assert told.lines[1:] == [f"p.a returned after {19 * UNREACHABLE_LONGEST_MS}", "p.a batch 0"]
 
 
 def test_a_query_that_cannot_start_is_treated_as_one_that_failed():
@@ -109,9 +184,9 @@ def test_the_wait_doubles_up_to_its_limit_and_only_unknown_reasons_are_given_up(
     away, odd = Backoff(SeededRng(1)), Backoff(SeededRng(1))
     waits = [wait for wait in (away.failed(unreachable) for _ in range(20)) if wait is not None]
     assert len(waits) == 20
-    assert all(500 <= wait <= LONGEST_MS for wait in waits)
+    assert all(500 <= wait <= UNREACHABLE_LONGEST_MS for wait in waits)
     assert waits[0] <= 1_000 < 2_000 <= waits[3]
-    assert min(waits[7:]) >= LONGEST_MS // 2
+    assert min(waits[7:]) >= UNREACHABLE_LONGEST_MS // 2
     tried = [odd.failed(unknown) for _ in range(ATTEMPTS_MAX + 1)]
     assert tried[-1] is None
     assert None not in tried[:-1]
