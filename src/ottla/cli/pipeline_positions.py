@@ -110,7 +110,8 @@ def reset(
 ) -> None:
     """Let a pipeline that is not running go on from another place: all partitions alike, or offsets one by one.
 
-    What lies between is processed again, or never. Records that were written stay where they are.
+    What lies between is processed again, or never. Records that were written stay where they are. A sink that keeps
+    state (a window, a join of two streams, a de-duplication) begins with none: what it had seen before is forgotten.
 
     \b
     Examples:
@@ -154,28 +155,46 @@ def _reset(
     execute: bool,
 ) -> list[tuple[str, str, int, int, int]]:
     """Move one sink, or only see how; what came of each partition."""
+    from ottla.client.offsets import OffsetAt
+    from ottla.pipelines.runner.beginning import BEGIN, begin_anew
     from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, owner_of
     from ottla.pipelines.runner.positions import execute as move_checkpoint
-    from ottla.pipelines.runner.positions import plan_move, positions
+    from ottla.pipelines.runner.positions import plan_move, positions, require_known
     from ottla.pipelines.runner.published import published
     from ottla.pipelines.spec.lineage import through
 
     directory = _directory(spec, sink)
-    if not (directory / "offsets").is_dir():
+    if not (directory / "offsets").is_dir() and not (directory / BEGIN).exists():
         raise CheckpointError("it has not run yet: `start` of its sources decides where it begins")
     owner = owner_of(spec, sink, through(spec, sink.name))
-    if owner.state:
-        raise CheckpointError(
-            f"it keeps state of what it has read ({'; '.join(owner.state)}), which does not go back with the offsets:"
-            " give the sink another name to begin anew, or use `ottla pipeline replay`"
-        )
     with CheckpointLock(directory, owner):
-        known = batches(directory)
-        wanted = _wanted(where, list(positions(directory)), client)
-        move, before = plan_move(known, wanted, lambda number: published(spec, sink, bootstrap, directory, number))
-        if execute:
-            move_checkpoint(directory, move)
+        known, before = batches(directory), positions(directory)
+        wanted = _wanted(where, list(before), client)
+        # State does not go back with the offsets, and one that was begun anew has no micro-batch yet to be moved.
+        if owner.state or not known:
+            if not before:
+                raise CheckpointError("its first micro-batch is not done: let it run once before it is moved")
+            require_known(before, wanted)
+            new = {**dict.fromkeys(_partitions(spec, sink, client), int(OffsetAt.EARLIEST)), **before, **wanted}
+            if execute:
+                begin_anew(directory, new, lambda: _release(spec, sink, bootstrap))
+            if owner.state:
+                steps = "; ".join(owner.state)
+                click.echo(f"sink {sink.name}: its state ({steps}) is thrown away, and built anew from there", err=True)
+        else:
+            move, before = plan_move(known, wanted, lambda number: published(spec, sink, bootstrap, directory, number))
+            if execute:
+                move_checkpoint(directory, move)
     return [(sink.name, *place, before[place], wanted.get(place, before[place])) for place in sorted(before)]
+
+
+def _release(spec: "PipelineSpec", sink: "Sink", bootstrap: str) -> None:
+    """Let the query that begins anew write with the transactional ids of the one before."""
+    from ottla.pipelines.runner.beginning import transactional_ids
+    from pyspark_ottla.sink_state import release
+
+    for each in transactional_ids(spec, sink):
+        release(bootstrap, each)
 
 
 def _wanted(

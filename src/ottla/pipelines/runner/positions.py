@@ -15,6 +15,7 @@ from ottla.client.fetch import FetchedBatches
 from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import walk_batches
+from ottla.pipelines.runner.beginning import beginning_of
 from ottla.pipelines.runner.checkpoint import Batch, CheckpointError, batches, rewritten
 from ottla.runtime.disk import OsDisk
 
@@ -52,9 +53,15 @@ class Behind(Struct, frozen=True):
 
 
 def positions(directory: Path) -> dict[TopicPartition, int]:
-    """Where the next micro-batch of a checkpoint begins. Empty before the first one is done. Raises CheckpointError."""
+    """Where the next micro-batch of a checkpoint begins. Empty before the first one is done, unless it was begun anew.
+
+    Raises CheckpointError.
+    """
     done = [each for each in batches(directory) if each.done]
-    return _places(done[-1]) if done else {}
+    if done:
+        return _places(done[-1])
+    beginning = beginning_of(directory)
+    return {} if beginning is None else beginning.places
 
 
 def _places(batch: Batch) -> dict[TopicPartition, int]:
@@ -123,9 +130,7 @@ def plan_move(
         else:
             raise CheckpointError("its first micro-batch was begun and is not done: let it run once before it is moved")
     places = _places(last)
-    strange = sorted(set(to) - set(places))
-    if strange:
-        raise CheckpointError(f"{strange[0]} is not read by it: it reads {', '.join(map(str, sorted(places)))}")
+    require_known(places, to)
     ends = tuple(
         {
             topic: value
@@ -136,6 +141,13 @@ def plan_move(
         for end in last.ends
     )
     return Move(last.number, ends, forgets, finishes), places
+
+
+def require_known(places: Mapping[TopicPartition, int], to: Mapping[TopicPartition, int]) -> None:
+    """Raises CheckpointError where a partition is to be moved that is not read."""
+    strange = sorted(set(to) - set(places))
+    if strange:
+        raise CheckpointError(f"{strange[0]} is not read by it: it reads {', '.join(map(str, sorted(places)))}")
 
 
 def execute(directory: Path, move: Move) -> None:

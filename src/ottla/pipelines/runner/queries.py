@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.records import visible
+from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.table_write import TableWrite
@@ -55,12 +56,14 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
     """The plan of what one sink needs. The session keeps its views."""
     spark = running.spark
     needed = through(spec, sink.name)
+    beginning = beginning_of_sink(spec, sink)
 
     def read(source: Source) -> DataFrame:
         if source.table:
             return sources.batch(spark, sources.reading_options(source, running.bootstrap))
         group = group_of(spec, sink, source)
-        return sources.stream(spark, sources.streaming_options(source, running.bootstrap, group))
+        options = sources.streaming_options(source, running.bootstrap, group)
+        return sources.stream(spark, options if beginning is None else beginning.options(source, options))
 
     letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))
     return compile_pipeline(spec, spark, read, needed, audited=letters_of)

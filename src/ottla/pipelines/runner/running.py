@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.pipelines.live_view import View, Watching
 from ottla.pipelines.runner.audited import Audited, audit_of
+from ottla.pipelines.runner.beginning import require_begun
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
 from ottla.pipelines.runner.failure import Failure
 from ottla.pipelines.runner.stop_signals import StopSignals
@@ -103,6 +104,7 @@ def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:
         directory = directory_of(spec, sink)
         if "://" not in directory:
             stack.enter_context(CheckpointLock(Path(directory), owner_of(spec, sink, through(spec, sink.name))))
+            require_begun(Path(directory))
 
 
 @contextmanager

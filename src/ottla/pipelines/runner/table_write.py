@@ -1,14 +1,22 @@
 """A micro-batch into a table: first its dead letters, then its rows, each once by the number of the micro-batch."""
 
+import logging
+from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
+from ottla.pipelines.runner.beginning import beginning_of_sink, letters_id
+from ottla.pipelines.runner.checkpoint import directory_of
+from ottla.pipelines.runner.compaction_schedule import CompactionSchedule
+from ottla.pipelines.runner.failure import reason_of
 from ottla.pipelines.runner.topic_write import query_of, write_batch
 from ottla.pipelines.spec.model import PipelineSpec, TableSink
 from ottla.runtime.clock import Clock, SystemClock
 
 _HOUR_MS = 3_600_000
+
+logger = logging.getLogger(__name__)
 
 
 class Table(Protocol):
@@ -38,8 +46,11 @@ class TableWrite:
         self._bootstrap = bootstrap
         self._has_letters = has_letters
         self._table: Table | None = None
-        self._clock = clock or SystemClock()
-        self._compacted_ms = self._clock.monotonic_ms()
+        self._schedule: CompactionSchedule | None = None
+        if sink.compact is not None:
+            directory = directory_of(spec, sink)
+            kept = None if "://" in directory else Path(directory)
+            self._schedule = CompactionSchedule(kept, sink.compact.every_ms, clock or SystemClock())
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write one micro-batch."""
@@ -61,29 +72,38 @@ class TableWrite:
             batch.unpersist()
 
     def _compact(self, table: Table) -> None:
-        """On schedule, between two micro-batches: the table has one writer at a time."""
-        schedule, now_ms = self._sink.compact, self._clock.monotonic_ms()
-        if schedule is not None and now_ms - self._compacted_ms >= schedule.every_ms:
-            table.compact(schedule.target_bytes)
-            self._compacted_ms = now_ms
+        """On schedule, after a micro-batch: the table has one writer at a time. The micro-batch is in the table, so a
+        compaction that fails ends nothing; the next one takes up the same files.
+        """
+        if self._schedule is None or self._sink.compact is None or not self._schedule.is_due():
+            return
+        try:
+            table.compact(self._sink.compact.target_bytes)
+        except Exception as error:
+            line = reason_of(f"{type(error).__name__}: {error}")
+            logger.warning("%s.%s: the table was not compacted: %s", self._spec.name, self._sink.name, line)
+        self._schedule.done()
 
     def _write_letters(self, letters: DataFrame, query: str, number: int) -> None:
-        transactional_id = f"{self._spec.name}.{self._sink.name}.dead-letters"
         options = {"kafka.bootstrap.servers": self._bootstrap, "mode": "exactly-once"}
-        write_batch(letters.coalesce(1), {**options, "transactionalId": transactional_id}, query, number)
+        options["transactionalId"] = letters_id(self._spec, self._sink.name)
+        write_batch(letters.coalesce(1), options, query, number)
 
 
 def table(spec: PipelineSpec, sink: TableSink, query: str) -> Table:
     """The table of a sink, written by one query."""
     path = spec.path(sink.path)
+    # A checkpoint that was begun anew is another query, which goes on with the table of the one before.
+    beside = beginning_of_sink(spec, sink) is not None
+    keep_ms = None if sink.compact is None else sink.compact.keep_ms
     if sink.format == "parquet":
         from ottla.pipelines.tables import ParquetSink
+        from ottla.pipelines.tables.parquet_table import RETAIN_MS
 
-        if sink.compact is not None:
-            return ParquetSink(path, sink.partition_by, query, retain_ms=sink.compact.keep_ms)
-        return ParquetSink(path, sink.partition_by, query)
+        retain_ms = RETAIN_MS if keep_ms is None else keep_ms
+        return ParquetSink(path, sink.partition_by, query, beside=beside, retain_ms=retain_ms)
     from ottla.pipelines.tables import DeltaSink
+    from ottla.pipelines.tables.delta_sink import RETAIN_HOURS
 
-    if sink.compact is not None:
-        return DeltaSink(path, sink.partition_by, query, retain_hours=-(-sink.compact.keep_ms // _HOUR_MS))
-    return DeltaSink(path, sink.partition_by, query)
+    retain_hours = RETAIN_HOURS if keep_ms is None else -(-keep_ms // _HOUR_MS)
+    return DeltaSink(path, sink.partition_by, query, beside=beside, retain_hours=retain_hours)

@@ -1,0 +1,121 @@
+"""Where a checkpoint begins that was begun anew, state included: what `reset` leaves for the next run.
+
+```
+checkpoints/flights/hourly/
+   ottla-pipeline-begin.json   {"offsets": {"flights.events": {"0": 120}}, "ready": true}
+```
+
+State does not go back with offsets. So the query begins again as another one, with an empty checkpoint, from the
+offsets of this file. What is removed and what is written stands in this order, so that a crash anywhere leaves either
+the old checkpoint, or one that is refused until the reset is done:
+
+    ready = false │ offsets removed, then all else │ transactional ids released │ ready = true
+
+The offsets go first, in one step: a query that has none goes on from nothing. The transactional ids are released last,
+as the query that was here could otherwise write a micro-batch a second time.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import MsgspecError, Struct, json
+
+from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.runner.checkpoint import CheckpointError, directory_of
+from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
+from ottla.runtime.disk import Disk, OsDisk
+
+BEGIN: Final = "ottla-pipeline-begin.json"
+_KEPT: Final = "ottla-pipeline"
+"""Names of files that are ours begin so; what else is there is Spark's."""
+_REMOVED: Final = "removed"
+
+
+class Beginning(Struct, frozen=True):
+    """Where the first micro-batch begins. `ready` is False while the reset is under way."""
+
+    offsets: dict[str, dict[str, int]]
+    ready: bool
+
+    @property
+    def places(self) -> dict[TopicPartition, int]:
+        """The same by partition."""
+        return {
+            TopicPartition(topic, int(number)): offset
+            for topic, partitions in self.offsets.items()
+            for number, offset in partitions.items()
+        }
+
+    def options(self, source: Source, options: Mapping[str, str]) -> dict[str, str]:
+        """The options of a source that begins here, where it has no checkpoint."""
+        kept = {name: value for name, value in options.items() if not name.lower().startswith("starting")}
+        if source.pattern is None:
+            read = {topic: self.offsets[topic] for topic in source.topics if topic in self.offsets}
+        else:
+            read = {topic: each for topic, each in self.offsets.items() if re.fullmatch(source.pattern, topic)}
+        return {**kept, "startingOffsets": json.encode(read).decode()}
+
+
+def beginning_of_sink(spec: PipelineSpec, sink: Sink) -> Beginning | None:
+    """That of the checkpoint of a sink, where it lies in a directory."""
+    directory = directory_of(spec, sink)
+    return None if "://" in directory else beginning_of(Path(directory))
+
+
+def beginning_of(directory: Path) -> Beginning | None:
+    """Where a checkpoint begins that was begun anew; None for others. Raises CheckpointError for a file of no sense."""
+    file = directory / BEGIN
+    try:
+        return json.decode(file.read_bytes(), type=Beginning)
+    except FileNotFoundError:
+        return None
+    except MsgspecError as error:
+        raise CheckpointError(f"{file} does not say where the checkpoint begins: {error}") from None
+
+
+def require_begun(directory: Path) -> None:
+    """Raises CheckpointError where a reset was interrupted."""
+    found = beginning_of(directory)
+    if found is not None and not found.ready:
+        raise CheckpointError(
+            f"a reset of the checkpoint {directory} was begun and has not come to its end: run `ottla pipeline reset`"
+            " once more"
+        )
+
+
+def begin_anew(
+    directory: Path, offsets: Mapping[TopicPartition, int], release: Callable[[], None], disk: Disk | None = None
+) -> None:
+    """Empty the checkpoint of all but whose it is. The lock of the checkpoint must be held."""
+    disk = disk or OsDisk()
+    begin: dict[str, dict[str, int]] = {}
+    for place, offset in sorted(offsets.items()):
+        begin.setdefault(place.topic, {})[str(place.partition)] = offset
+    disk.write_atomic(directory / BEGIN, json.encode(Beginning(begin, ready=False)))
+    removed = directory / _REMOVED
+    disk.remove_tree(removed)
+    if disk.exists(directory / "offsets"):
+        disk.rename(directory / "offsets", removed)
+    for name in disk.list_dir(directory):
+        if name.startswith(_KEPT):
+            continue
+        if disk.is_dir(directory / name):
+            disk.remove_tree(directory / name)
+        else:
+            disk.remove(directory / name)
+    release()
+    disk.write_atomic(directory / BEGIN, json.encode(Beginning(begin, ready=True)))
+
+
+def transactional_ids(spec: PipelineSpec, sink: Sink) -> list[str]:
+    """Those that a sink writes with: its own, or that of the dead letters of a table."""
+    if isinstance(sink, TopicSink):
+        return [sink.transactional_id] if sink.mode == "exactly-once" else []
+    return [letters_id(spec, sink.name)] if spec.dead_letters is not None else []
+
+
+def letters_id(spec: PipelineSpec, sink: str) -> str:
+    """The transactional id with which the dead letters of a table are written."""
+    return f"{spec.name}.{sink}.dead-letters"
