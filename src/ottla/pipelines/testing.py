@@ -45,7 +45,7 @@ def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> Tested
     try:
         session = spark.newSession()
         compiled = compile_pipeline(
-            spec, session, lambda source: given(source, case.given.get(source.name, ()), session)
+            spec, session, lambda source: given(spec, source, case.given.get(source.name, ()), session)
         )
         for name, rows in case.expect.items():
             found += differences(name, rows, _rows_of(compiled, name, rows))
@@ -56,20 +56,36 @@ def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> Tested
     return Tested(case.name, tuple(found))
 
 
-def given(source: Source, rows: Sequence[Row], spark: "SparkSession") -> "DataFrame":
-    """Rows of a test as the records of a source: they are decoded as those of the broker are."""
+def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "SparkSession") -> "DataFrame":
+    """Rows of a test as the records of a source: they are decoded as those of the broker are.
+
+    Those of Avro and Protocol Buffers are given as what is decoded from them, and texts as what does not decode.
+    """
     from ottla.pipelines.compiler.sources import RECORD_SCHEMA
 
-    if source.format in ("avro", "protobuf") and rows:
-        raise ValueError(
-            f"source {source.name}: rows of format {source.format} cannot be given: test its steps by JSON"
-        )
     topic = source.topics[0] if source.topics else source.name
     records = [_record(source, row, topic, number) for number, row in enumerate(rows)]
-    schema = RECORD_SCHEMA
-    if source.format in ("avro", "protobuf"):
-        schema += f", data struct<{source.schema}>, error string"
-    return spark.createDataFrame(records, schema)
+    made = spark.createDataFrame(records, RECORD_SCHEMA)
+    return _with_data(spec, source, made) if source.format in ("avro", "protobuf") else made
+
+
+def _with_data(spec: PipelineSpec, source: Source, records: "DataFrame") -> "DataFrame":
+    """What the data source adds to the records of these formats."""
+    from pyspark.sql import functions as f
+
+    from ottla.pipelines.compiler.sources import reading_options
+    from pyspark_ottla.options import Options
+    from pyspark_ottla.read_options import READ_OPTIONS
+    from pyspark_ottla.value_format import value_format_of
+
+    options = Options(reading_options(spec, source, ""), READ_OPTIONS)
+    value_format = value_format_of(options)
+    assert value_format is not None
+    text = f.col("value").cast("string")
+    data = f.from_json(text, value_format.data_type(), {"mode": "PERMISSIVE"})
+    good = f.try_parse_json(text).isNotNull()
+    refused = f.when(~good, f.lit(f"the value is not {source.format}"))
+    return records.withColumn("data", f.when(good, data)).withColumn("error", refused)
 
 
 def _record(source: Source, row: Row, topic: str, number: int) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.dead_letters.columns import origin
-from ottla.pipelines.spec.model import Source
+from ottla.pipelines.spec.model import PipelineSpec, Source
 
 REASON: Final = "_reason"
 """Why a row is refused; null for a good one."""
@@ -40,7 +40,7 @@ class Decoded:
     refused: DataFrame | None
 
 
-def reading_options(source: Source, bootstrap: str) -> dict[str, str]:
+def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[str, str]:
     """The options of the data source that a stream and a batch share."""
     options = {"kafka.bootstrap.servers": bootstrap, "includeHeaders": "true"}
     if source.topics:
@@ -49,14 +49,15 @@ def reading_options(source: Source, bootstrap: str) -> dict[str, str]:
         options["subscribePattern"] = source.pattern
     if source.format in ("avro", "protobuf"):
         options["valueFormat"] = source.format
-        if source.schema is not None:
-            options["valueSchema"] = source.schema
+        schema = spec.schema_of(source)
+        if schema is not None:
+            options["valueSchema"] = schema
     return {**options, **source.options}
 
 
-def streaming_options(source: Source, bootstrap: str, group: str | None) -> dict[str, str]:
+def streaming_options(spec: PipelineSpec, source: Source, bootstrap: str, group: str | None) -> dict[str, str]:
     """The options of a stream; `group` is where this query's progress is committed to."""
-    options = reading_options(source, bootstrap)
+    options = reading_options(spec, source, bootstrap)
     options.setdefault("startingOffsets", source.start if source.start in ("earliest", "latest", "group") else "")
     if not options["startingOffsets"]:
         del options["startingOffsets"]

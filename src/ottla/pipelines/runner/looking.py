@@ -9,7 +9,8 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.spec.model import PipelineSpec, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 
 def look(
@@ -25,14 +26,40 @@ def look(
     from ottla.pipelines.spec.lineage import through
 
     def read(source: Source) -> "DataFrame":
-        options = reading_options(source, bootstrap)
+        options = reading_options(spec, source, bootstrap)
         if not source.table and source.topics:
             options["startingOffsets"] = json.dumps(newest(source.topics, bootstrap, records))
         return batch(spark, options)
 
     compiled = compile_pipeline(spec, spark, read, through(spec, step))
     rows = compiled.refused.get(step, nothing(spark)) if refused else visible(compiled.rows[step])
-    return [str(row) for row in rows.limit(count).toJSON().collect()]
+    return [row["row"] for row in rows.limit(count).select(as_json(rows).alias("row")).collect()]
+
+
+def as_json(rows: "DataFrame") -> "Column":
+    """Each row as a JSON object; bytes that are UTF-8 as the text they are, others in Base64 behind `base64:`."""
+    from pyspark.sql import functions as f
+
+    columns = [_readable(f.col(f"`{field.name}`"), field.dataType).alias(field.name) for field in rows.schema.fields]
+    return f.to_json(f.struct(*columns)) if columns else f.lit("{}")
+
+
+def _readable(column: "Column", kind: "DataType") -> "Column":
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as t
+
+    match kind:
+        case t.BinaryType():
+            text = column.cast("string")
+            return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("base64:"), f.base64(column)))
+        case t.StructType() if kind.fields:
+            fields = [_readable(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
+            return f.when(column.isNotNull(), f.struct(*fields))
+        case t.ArrayType():
+            return f.transform(column, lambda each: _readable(each, kind.elementType))
+        case t.MapType():
+            return f.transform_values(column, lambda _, each: _readable(each, kind.valueType))
+    return column
 
 
 def newest(topics: tuple[str, ...], bootstrap: str, records: int) -> dict[str, dict[str, int]]:

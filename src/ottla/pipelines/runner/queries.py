@@ -60,9 +60,9 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
 
     def read(source: Source) -> DataFrame:
         if source.table:
-            return sources.batch(spark, sources.reading_options(source, running.bootstrap))
+            return sources.batch(spark, sources.reading_options(spec, source, running.bootstrap))
         group = group_of(spec, sink, source)
-        options = sources.streaming_options(source, running.bootstrap, group)
+        options = sources.streaming_options(spec, source, running.bootstrap, group)
         return sources.stream(spark, options if beginning is None else beginning.options(source, options))
 
     letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))

@@ -90,11 +90,27 @@ def _check_schema(draft: Draft, source: Source) -> None:
         draft.error(at, f"{what} has a schema, for which its format {source.format} has no use", 'format = "json"')
     elif source.format == "json" and source.schema is None:
         draft.error(at, f"{what} has format json and no schema", 'schema = "flight string, delay_min int"')
+    elif source.format in ("avro", "protobuf"):
+        _check_value_schema(draft, source, at)
     elif source.format == "json" and source.schema is not None:
         names = _check_ddl(draft, source.schema, f"schema of {what}", at)
         if source.key is not None and source.key.lower() in map(str.lower, names):
             at = draft.place(source.name, "key")
             draft.error(at, f"the column {source.key} of {what} is in its schema, too", "the key is another column")
+
+
+def _check_value_schema(draft: Draft, source: Source, at: Position) -> None:
+    what, options = f"source {source.name}", {name.lower() for name in source.options}
+    if source.format == "avro":
+        if source.schema is None and "schemaregistry" not in options:
+            hint = 'schema = "order.avsc", or options = { schemaRegistry = "http://localhost:8081" }'
+            draft.error(at, f"{what} has format avro and no schema", hint)
+    elif source.schema is None:
+        hint = "a file that protoc --include_imports --descriptor_set_out=FILE made"
+        draft.error(at, f"{what} has format protobuf and no schema", hint)
+    elif "valuemessage" not in options:
+        hint = 'options = { valueMessage = "shop.Order" }'
+        draft.error(draft.place(source.name, "options"), f"{what} does not say which message its values are", hint)
 
 
 def _check_ddl(draft: Draft, ddl: str, what: str, at: Position) -> tuple[str, ...]:

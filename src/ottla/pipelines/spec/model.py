@@ -264,6 +264,12 @@ class PipelineSpec(Struct, frozen=True, kw_only=True):
         """
         return written if "://" in written else str(self.directory.absolute() / written)
 
+    def schema_of(self, source: Source) -> str | None:
+        """The schema of a source; a file of Avro or Protocol Buffers is a path of the file's, too."""
+        if source.schema is None or source.format not in ("avro", "protobuf"):
+            return source.schema
+        return source.schema if source.schema.lstrip().startswith(("{", "[", '"')) else self.path(source.schema)
+
     def inputs(self) -> Mapping[str, tuple[str, ...]]:
         """What each name reads: of sources nothing, of steps and sinks their inputs, in the order of the file."""
         return {
