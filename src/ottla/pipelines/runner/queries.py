@@ -13,7 +13,7 @@ from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.table_write import TableWrite
-from ottla.pipelines.runner.topic_write import TopicWrite, one_writer, topic_options
+from ottla.pipelines.runner.topic_write import TopicWrite, dealt_out, topic_options
 from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
@@ -88,7 +88,9 @@ def _written(
     Rows of a table and its dead letters go through one query side by side, a struct each: one of the two is null.
     """
     if isinstance(sink, TopicSink):
-        records = one_writer(sink, compiled.records_of(sink))
+        letters_to = compiled.spec.dead_letters
+        topics = {sink.topic} if letters_to is None else {sink.topic, letters_to.topic}
+        records = dealt_out(sink, compiled.records_of(sink), running.bootstrap, topics)
         # Spark refuses data sources written in Python in the update mode; a function that it calls may do the same.
         return records, TopicWrite(sink, running.bootstrap) if sink.output == "update" else None
     rows, letters = visible(compiled.rows[sink.input]), compiled.letters_of(sink)

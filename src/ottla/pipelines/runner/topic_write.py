@@ -1,6 +1,6 @@
 """Records into a topic: as a sink of Spark, or a micro-batch at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -9,6 +9,9 @@ from ottla.pipelines.spec.model import TopicSink
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark keeps the id of the query whose micro-batch is written."""
+
+_TIMEOUT_MS: Final = 10_000
+"""Of a question when a query starts; brokers that are away are the supervisor's, who starts it again."""
 
 
 def topic_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
@@ -19,11 +22,20 @@ def topic_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
     return {**options, **sink.options}
 
 
-def one_writer(sink: TopicSink, records: DataFrame) -> DataFrame:
-    """The records in one task, where they are of one transaction: in it a partition is one task's, and the order of the
-    records is kept. Dealing them out to several would shuffle them.
+def dealt_out(sink: TopicSink, records: DataFrame, bootstrap: str, topics: Collection[str]) -> DataFrame:
+    """The records by the tasks that write them. In a transaction a partition is one task's: there is one task, or the
+    records go by shuffle to that of their partition. `topics` are those that they may be of.
     """
-    return records.coalesce(1) if sink.mode == "exactly-once" else records
+    if sink.mode != "exactly-once":
+        return records
+    if sink.tasks == 1:
+        return records.coalesce(1)
+    from ottla.client.blocking import BlockingClient
+    from pyspark_ottla.partitioning import by_partition
+
+    with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=_TIMEOUT_MS) as client:
+        counts = {name: len(topic.partitions) for name, topic in client.metadata(topics).items()}
+    return by_partition(records, counts, sink.tasks)
 
 
 def query_of(batch: DataFrame) -> str:

@@ -238,6 +238,9 @@ def _check_sinks(draft: Draft) -> None:
                 at = draft.place(sink.name, "transactional_id")
                 message = f"sinks {other} and {sink.name} have the transactional id {sink.transactional_id}"
                 draft.error(at, message, "they would fence each other off")
+            if sink.tasks > 1 and sink.mode != "exactly-once":
+                at = draft.place(sink.name, "tasks")
+                draft.error(at, f"sink {sink.name} writes at least once, with all tasks there are", "leave tasks out")
             for option, value in sink.options.items():
                 wrong = wrong_write_option(option, value)
                 if wrong:

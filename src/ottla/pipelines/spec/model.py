@@ -185,6 +185,8 @@ class TopicSink(Struct, frozen=True, kw_only=True):
     """An SQL expression of type timestamp; without one the time of writing."""
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     output: OutputMode = "append"
+    tasks: int = 1
+    """How many tasks write the transaction of a micro-batch, each the partitions that are its own."""
     transactional_id: str
     """In the file it may be left out: `pipeline.sink`."""
     options: dict[str, str] = field(default_factory=dict)
