@@ -4,6 +4,7 @@ mod file_table;
 mod group;
 mod notifier;
 mod operation;
+mod shared;
 mod sync_job;
 mod system;
 mod trace;
@@ -24,8 +25,9 @@ use operation::{
     Append, Completion, Handle, Operation, Payload, STAGE_CLOSED, STAGE_FAILURE, STAGE_SYNCED,
     STAGE_WRITTEN,
 };
+use shared::Shared;
 use trace::Reading;
-use writer::{Shared, Writer};
+use writer::Writer;
 
 /// Up to this size bytes are copied, which is cheaper than holding on to the Python object: index entries.
 const COPIED_BYTES_MAX: usize = 64;

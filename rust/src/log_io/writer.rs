@@ -16,198 +16,24 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::file_table::FileTable;
 use super::group::{Group, run_length};
-use super::notifier::Notifier;
 use super::operation::{
     Append, Completion, Failure, Handle, Operation, Payload, STAGE_CLOSED, STAGE_FAILURE,
     STAGE_SYNCED, STAGE_WRITTEN,
 };
+use super::shared::{Shared, lock};
 use super::sync_job::{SYNCS_AT_ONCE, sync_all};
 use super::system::BUFFERS_PER_WRITE_MAX;
-use super::trace::Trace;
-
-/// What the thread has done so far.
-#[derive(Default)]
-pub struct Counters {
-    pub groups: AtomicU64,
-    pub write_calls: AtomicU64,
-    pub sync_calls: AtomicU64,
-    pub written_bytes: AtomicU64,
-    /// Groups that the event loop carried out itself.
-    pub inline_groups: AtomicU64,
-    /// Bytes submitted or gathered and not yet written.
-    pub queued_bytes: AtomicU64,
-}
 
 /// A write of the event loop that took longer than this was one too many.
 const SLOW_WRITE: Duration = Duration::from_millis(1);
 /// So many groups go to the thread after a slow write.
 const GROUPS_AFTER_SLOW_WRITE: u32 = 1000;
-
-struct Queue<T, P> {
-    operations: Vec<Operation<T, P>>,
-    /// When the first of them was submitted.
-    since: Option<Instant>,
-    /// Whether the thread, or the event loop in its place, is carrying out a group.
-    busy: bool,
-    closing: bool,
-}
-
-struct Done<T, P> {
-    completions: Vec<Completion<T, P>>,
-    /// When the first of them came.
-    since: Option<Instant>,
-    /// Whether the notifier was made readable for them.
-    notified: bool,
-}
-
-/// What the event loop and the thread share.
-pub struct Shared<T, P> {
-    queue: Mutex<Queue<T, P>>,
-    work: Condvar,
-    done: Mutex<Done<T, P>>,
-    pub notifier: Notifier,
-    pub counters: Counters,
-    pub trace: Trace,
-    failure: Mutex<Option<Failure>>,
-    /// The errno of the failure, 0 while there is none.
-    errno: AtomicI32,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is a list that is only pushed to and taken whole: it is sound even after a panic.
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-impl<T: Send, P: Payload> Shared<T, P> {
-    /// Nothing queued, nothing done.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Shared {
-            queue: Mutex::new(Queue {
-                operations: Vec::new(),
-                since: None,
-                busy: false,
-                closing: false,
-            }),
-            work: Condvar::new(),
-            done: Mutex::new(Done {
-                completions: Vec::new(),
-                since: None,
-                notified: false,
-            }),
-            notifier: Notifier::new()?,
-            counters: Counters::default(),
-            trace: Trace::new(),
-            failure: Mutex::new(None),
-            errno: AtomicI32::new(0),
-        })
-    }
-
-    /// Hand operations to the thread.
-    pub fn submit(&self, operations: &mut Vec<Operation<T, P>>) {
-        let mut queue = lock(&self.queue);
-        if queue.operations.is_empty() {
-            std::mem::swap(&mut queue.operations, operations);
-            queue.since = Some(Instant::now());
-        } else {
-            queue.operations.append(operations);
-        }
-        drop(queue);
-        self.work.notify_one();
-    }
-
-    /// Take the place of the thread for one group, if it has nothing to do. `release` gives it back.
-    fn claim(&self) -> bool {
-        let mut queue = lock(&self.queue);
-        let is_idle = !queue.busy && queue.operations.is_empty() && !queue.closing;
-        queue.busy |= is_idle;
-        is_idle
-    }
-
-    fn release(&self) {
-        let mut queue = lock(&self.queue);
-        queue.busy = false;
-        let has_work = !queue.operations.is_empty() || queue.closing;
-        drop(queue);
-        if has_work {
-            self.work.notify_one();
-        }
-    }
-
-    /// Have the thread end once the queue is empty.
-    pub fn close(&self) {
-        lock(&self.queue).closing = true;
-        self.work.notify_one();
-    }
-
-    /// Everything that was completed since the last call, in order.
-    pub fn completions(&self) -> Vec<Completion<T, P>> {
-        let mut done = lock(&self.done);
-        if let Some(since) = done.since.take() {
-            self.trace.fetch.record_time(since.elapsed());
-        }
-        if std::mem::take(&mut done.notified) {
-            self.notifier.clear();
-        }
-        std::mem::take(&mut done.completions)
-    }
-
-    /// What went wrong first, unless the thread resumed since.
-    pub fn failure(&self) -> Option<Failure> {
-        lock(&self.failure).clone()
-    }
-
-    fn errno(&self) -> i32 {
-        self.errno.load(Ordering::Relaxed)
-    }
-
-    fn set_failure(&self, failure: Option<Failure>) {
-        let errno = failure.as_ref().map_or(0, |failure| failure.errno);
-        *lock(&self.failure) = failure;
-        self.errno.store(errno, Ordering::Relaxed);
-    }
-
-    fn next_group(&self) -> Option<Vec<Operation<T, P>>> {
-        let mut queue = lock(&self.queue);
-        queue.busy = false;
-        while queue.busy || queue.operations.is_empty() {
-            if queue.closing && !queue.busy {
-                return None;
-            }
-            queue = self
-                .work
-                .wait(queue)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-        queue.busy = true;
-        if let Some(since) = queue.since.take() {
-            self.trace.queue.record_time(since.elapsed());
-        }
-        Some(std::mem::take(&mut queue.operations))
-    }
-
-    fn report(&self, new: &mut Vec<Completion<T, P>>, notify: bool) {
-        if new.is_empty() {
-            return;
-        }
-        let mut done = lock(&self.done);
-        done.completions.append(new);
-        if notify {
-            done.since.get_or_insert_with(Instant::now);
-        }
-        if notify && !done.notified {
-            done.notified = true;
-            self.notifier.notify();
-        }
-    }
-}
 
 /// Who carries out groups: the thread has one, the event loop another over the same files, and never both at a time.
 pub struct Writer<T, P> {
