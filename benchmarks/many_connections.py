@@ -6,7 +6,15 @@ import resource
 import select
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.server.open_files import OpenFileShares
+
+OPEN_FILES = 32_768
+"""Enough for a broker with 20,000 connections and its share of other files."""
+SPARE_CONNECTIONS = 100
 
 
 @dataclass(frozen=True)
@@ -33,11 +41,30 @@ def connect(address: str, number: int) -> socket.socket:
     return sock
 
 
-def raise_open_files_limit() -> int:
-    """As many as the system lets; how many."""
+def raise_open_files_limit(wanted: int = 0) -> int:
+    """As many as the system lets, or `wanted` if that is more and this process may; how many. A broker that is started
+    later has as many.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (max(wanted, hard), hard):
+        with suppress(ValueError, OSError):  # beyond the hard limit goes only who has the right to
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            return limit
     return hard
+
+
+def connections_allowed() -> tuple[int, int]:
+    """How many connections a broker takes that is started after this, but for a few of whoever measures, and how many
+    open files that comes of. The limit on these is raised as far as it may be, and needed for 20,000.
+    """
+    limit = raise_open_files_limit(OPEN_FILES)
+    return OpenFileShares.of(limit).connections - SPARE_CONNECTIONS, limit
+
+
+def slab_kb() -> int:
+    """What the system's kernel holds of small objects, those of sockets among them, in KiB."""
+    text = Path("/proc/meminfo").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Slab:"))
 
 
 def in_turns(sockets: list[socket.socket], frame: bytes, requests: int) -> Spent:

@@ -39,7 +39,9 @@ CLIENT_CORES = "client CPU, cores"
 SHARE_OF_DD = "share of what dd reads"
 DD = "dd MB/s"
 TIMES_ALONE = "p99, times that alone"
-NEITHER_WAY = frozenset({CLIENT_CORES, DD})
+IDLE_COUNT = "how many"
+IDLE_MEMORY = "PSS KB an idle connection"
+NEITHER_WAY = frozenset({CLIENT_CORES, DD, IDLE_COUNT})
 """What says something of the machine and the load, and nothing of the brokers."""
 
 
@@ -140,6 +142,7 @@ SECTIONS = (
         ("partitions:", CONNECTIONS, "log of "),
         (
             Aim(f"{CONNECTIONS}100", "requests/s", AT_LEAST, 3),
+            Aim(CONNECTIONS, IDLE_MEMORY, AT_MOST, 4, absolute=True),
             *(
                 Aim(f"{CONNECTIONS}{count}", metric, direction, value)
                 for count in ("1,000", "5,000")

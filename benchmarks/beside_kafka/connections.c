@@ -1,9 +1,10 @@
 /* Many connections at once, each with one Produce request in flight.
  *
- *   connections PORT COUNT SECONDS FRAME_FILE ERROR_AT
+ *   connections PORT COUNT AT_ONCE SECONDS FRAME_FILE ERROR_AT
  *
- * Opens COUNT connections to 127.0.0.1:PORT and asks each for ApiVersions; when all have answered, prints one JSON line and
- * waits for a line on stdin. Then it sends the frame of FRAME_FILE on every connection, and again on each as soon as it is
+ * Opens COUNT connections to 127.0.0.1:PORT, from 200 addresses of this host, and asks each for ApiVersions. AT_ONCE of
+ * them are opened before their answers are awaited: all of them are a storm. When all have answered, prints one JSON line
+ * and waits for a line on stdin. Then it sends the frame of FRAME_FILE on every connection, and again on each as soon as it is
  * answered, for SECONDS, and prints a second JSON line. ERROR_AT is where the error code stands in the response, its
  * length prefix included. On failure a line on stderr and exit code 1.
  */
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RESPONSE_MAX = 16384, EVENTS = 512, SAMPLES_MAX = 8000000, FRAME_MAX = 65536, PATIENCE_MS = 60000 };
+enum { ADDRESSES = 200, RESPONSE_MAX = 16384, EVENTS = 512, SAMPLES_MAX = 8000000, FRAME_MAX = 65536, PATIENCE_MS = 60000 };
 
 struct connection {
     int fd;
@@ -53,13 +54,18 @@ static void send_frame(struct connection *c, const void *frame, size_t size) {
     if (write(c->fd, frame, size) != (ssize_t)size) die("a request could not be sent");
 }
 
-static void open_connection(struct connection *c, int port) {
+/* One address has only so many ports, and those of connections that were closed are not free at once. */
+static void open_connection(struct connection *c, int port, int number) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in source = {.sin_family = AF_INET};
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     int on = 1;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    source.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)(number % ADDRESSES));
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
     if (c->fd < 0) die("socket");
+    setsockopt(c->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(c->fd, (struct sockaddr *)&source, sizeof source)) die("bind");
     if (connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("connect");
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
@@ -112,15 +118,15 @@ static double quantile_ms(double q) {
 
 int main(int argc, char **argv) {
     static unsigned char frame[FRAME_MAX];
-    if (argc != 6) {
-        fputs("usage: connections PORT COUNT SECONDS FRAME_FILE ERROR_AT\n", stderr);
+    if (argc != 7) {
+        fputs("usage: connections PORT COUNT AT_ONCE SECONDS FRAME_FILE ERROR_AT\n", stderr);
         return 1;
     }
-    int port = atoi(argv[1]), count = atoi(argv[2]);
-    double seconds = atof(argv[3]);
-    FILE *file = fopen(argv[4], "rb");
-    if (file == NULL) die(argv[4]);
-    size_t size = fread(frame, 1, sizeof frame, file), error_at = (size_t)atol(argv[5]);
+    int port = atoi(argv[1]), count = atoi(argv[2]), at_once = atoi(argv[3]);
+    double seconds = atof(argv[4]);
+    FILE *file = fopen(argv[5], "rb");
+    if (file == NULL) die(argv[5]);
+    size_t size = fread(frame, 1, sizeof frame, file), error_at = (size_t)atol(argv[6]);
     fclose(file);
     connections = calloc((size_t)count, sizeof *connections);
     samples = malloc(sizeof *samples * SAMPLES_MAX);
@@ -128,11 +134,14 @@ int main(int argc, char **argv) {
     if (connections == NULL || samples == NULL || epoll_fd < 0) die("no memory");
 
     int64_t begun = now_ns();
-    for (int i = 0; i < count; i++) {
-        open_connection(&connections[i], port);
-        send_frame(&connections[i], API_VERSIONS, sizeof API_VERSIONS);
+    for (int first = 0; first < count; first += at_once) {
+        int end = first + at_once < count ? first + at_once : count;
+        for (int i = first; i < end; i++) {
+            open_connection(&connections[i], port, i);
+            send_frame(&connections[i], API_VERSIONS, sizeof API_VERSIONS);
+        }
+        serve(end - first, NULL, 0, 0, 0);
     }
-    serve(count, NULL, 0, 0, 0);
     printf("{\"connections\": %d, \"answered_s\": %.6f}\n", count, (double)(now_ns() - begun) / 1e9);
     fflush(stdout);
     if (getchar() == EOF) return 1;

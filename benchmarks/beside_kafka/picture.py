@@ -80,7 +80,7 @@ PANELS = (
     ),
     Panel(
         "Connections, one request in flight on each: requests/s",
-        [(f"{count:,}", f"connections: {count:,}", "requests/s") for count in (10, 100, 1_000, 5_000)],
+        [(f"{count:,}", f"connections: {count:,}", "requests/s") for count in (10, 100, 1_000, 5_000, 10_000)],
     ),
 )
 COLUMNS = 2

@@ -1,6 +1,7 @@
 """The benchmark works: a run of a few records against Ottla alone gives every figure of the rows it was asked for."""
 
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,34 @@ def test_a_small_run_gives_every_figure(tmp_path):
     )
 
 
+def few_connections(monkeypatch):
+    for name, count in {"STORMS": (200,), "MANY": 100, "IDLE": 300}.items():
+        monkeypatch.setattr(connections, name, count)
+
+
 def test_many_connections_are_all_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "COUNTS", (200,))
+    few_connections(monkeypatch)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     (step,) = steps(["connections"], ["ottla"], 1)
     figures, failures = run([step], tmp_path, no_kafka, lambda _: None, scale=0.1, fill=False)
     assert failures == []
-    assert (figures.median("connections: 200", "requests/s", "ottla") or 0) > 0
+    for count in (100, 200):
+        assert (figures.median(f"connections: {count}", "requests/s", "ottla") or 0) > 0
+    assert figures.median("connections: idle", "how many", "ottla") == 300
+    assert figures.median("connections: idle", "PSS KB an idle connection", "ottla") is not None
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+
+
+def test_connections_beyond_what_the_broker_may_open_are_left_out_and_told_of(tmp_path, monkeypatch):
+    few_connections(monkeypatch)
+    monkeypatch.setattr(connections, "connections_allowed", lambda: (50, 64))
+    said: list[str] = []
+    figures, failures = run(
+        steps(["connections"], ["ottla"], 1), tmp_path, no_kafka, said.append, scale=0.1, fill=False
+    )
+    assert failures == []
+    assert figures.median("connections: idle", "how many", "ottla") == 50
+    assert any("connections beyond 50 are left out: 64 open files" in line for line in said)
 
 
 def test_an_error_code_in_an_answer_ends_the_row(tmp_path, monkeypatch):
@@ -63,7 +86,7 @@ def test_an_error_code_in_an_answer_ends_the_row(tmp_path, monkeypatch):
     with_auto_creation = Session.new_broker
     off = {"auto.create.topics.enable": "false"}
     monkeypatch.setattr(Session, "new_broker", lambda session: with_auto_creation(session, **off))
-    monkeypatch.setattr(connections, "COUNTS", (10,))
+    few_connections(monkeypatch)
     _, failures = run(steps(["connections"], ["ottla"], 1), tmp_path, no_kafka, lambda _: None, scale=0.1, fill=False)
     assert len(failures) == 1
     assert "the broker answered with an error code" in failures[0]
