@@ -55,6 +55,7 @@ KERNEL_TARGETS = (
     "produced",
     "records",
     "round_trip",
+    "single_fetch",
     "single_produce",
     "sockets",
     "varint",

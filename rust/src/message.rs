@@ -11,11 +11,15 @@ use pyo3::types::{PyBytes, PyList};
 mod decode;
 mod encode;
 mod failure;
+mod fetch;
 mod header;
 mod input;
 mod output;
+mod partition_key;
 mod plan;
 mod produce;
+mod single;
+mod single_fetch;
 mod single_produce;
 mod slot;
 mod uuid;
@@ -116,6 +120,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MessageCodec>()?;
     module.add_class::<header::RequestHeader>()?;
     module.add_class::<header::RequestHeaderDecoder>()?;
+    module.add_class::<single_fetch::SingleFetchRequest>()?;
     module.add_class::<single_produce::SingleProduceRequest>()?;
     module.add_function(wrap_pyfunction!(header::decode_response_header, module)?)
 }

@@ -22,6 +22,7 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.schema import FieldSchema, StructSchema
 from ottla.storage.meta_properties import MetaProperties, format_meta_properties
@@ -211,6 +212,32 @@ def requests() -> Seeds:
             yield name, start + filled(api.request_type, version).encode(version)
         yield f"{api.key.name.lower()}-empty", start + api.request_type().encode(version)
     yield "raw", b"\xff" + bytes.fromhex("001200030000000100016100016100016100")
+
+
+def single_fetch() -> Seeds:
+    """Requests of one partition in each form there is, and what is near to one."""
+    for version in (4, 5, 7, 9, 11, 12, 13, 15, 18):
+        named = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
+        topic = FetchTopic(**named, partitions=(FetchPartition(partition=1, fetch_offset=5, partition_max_bytes=4096),))
+        plain = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, topics=(topic,))
+        shapes = {
+            "plain": plain,
+            "committed": replace(plain, isolation_level=1),
+            "isolation-2": replace(plain, isolation_level=2),
+            "two-topics": replace(plain, topics=(topic, topic)),
+            "two-partitions": replace(plain, topics=(replace(topic, partitions=topic.partitions * 2),)),
+        }
+        if version >= 7:
+            shapes["new-session"] = replace(plain, session_epoch=0)
+            shapes["session"] = FetchRequest(session_id=5, session_epoch=2)
+        if version >= 11:
+            shapes["rack"] = replace(plain, rack_id="r")
+        if version < 15:
+            shapes["replica"] = replace(plain, replica_id=2)
+        start = bytes([version - FetchRequest.MIN_VERSION])
+        for name, request in shapes.items():
+            yield f"{name}-{version}", start + encode_request(77, "fuzz", request, version)[8:]
+    yield "raw", b"\xff" + encode_request(77, None, FetchRequest(), 12)[4:]
 
 
 def single_produce() -> Seeds:
@@ -417,6 +444,7 @@ TARGETS = {
     "requests": requests,
     "produced": produced,
     "round_trip": round_trip,
+    "single_fetch": single_fetch,
     "single_produce": single_produce,
     "small_files": small_files,
     "strangers": strangers,

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 static CHECK: OnceLock<Py<PyAny>> = OnceLock::new();
 
 /// The targets: each is a module of `tests.fuzz.targets`.
-pub const NAMES: [&str; 2] = ["messages", "single_produce"];
+pub const NAMES: [&str; 3] = ["messages", "single_fetch", "single_produce"];
 
 /// Starts an interpreter in which this kernel is `ottla.native._kernel`, with the target of that name.
 pub fn start(name: &str) {

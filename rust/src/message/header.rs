@@ -7,9 +7,10 @@ use pyo3::types::PyString;
 
 use super::failure::{Failure, Outcome};
 use super::input::Input;
-use super::produce;
+use super::single_fetch::SingleFetchRequest;
 use super::single_produce::SingleProduceRequest;
 use super::wire::Reader;
+use super::{fetch, produce};
 
 /// What a request says before its message.
 #[pyclass(frozen, get_all, module = "ottla.native._kernel")]
@@ -62,12 +63,16 @@ impl RequestHeaderDecoder {
             .map_err(|failure| failure.into_error("RequestHeader"))
     }
 
-    /// The whole request where it is a Produce to one partition, the header of any other.
+    /// The whole request where it is a Produce to one partition or a Fetch of one, the header of any other.
     fn decode_request<'py>(&self, frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = frame.py();
         let input = Input::new(frame)?;
         if let Some(found) = produce::parse(input.bytes()) {
             let request = SingleProduceRequest::new(&input, &found)?;
+            return Ok(Bound::new(py, request)?.into_any());
+        }
+        if let Some(found) = fetch::parse(input.bytes()) {
+            let request = SingleFetchRequest::new(py, &found)?;
             return Ok(Bound::new(py, request)?.into_any());
         }
         let header = self

@@ -15,39 +15,29 @@
 
 use std::ops::Range;
 
-use super::wire::{Reader, STRING_BYTES_MAX, put_unsigned_varint};
+use super::single::{Api, Header, Topic};
 use crate::batch_header::{
     ATTRIBUTES_AT, CODEC_MASK, HEADER_BYTES, MAGIC, MAGIC_AT, TRANSACTIONAL, array,
 };
 use crate::codec::Codec;
 
-/// The key of the API.
-pub(super) const API_KEY: i16 = 0;
-
-const FIRST_VERSION: i16 = 3;
-const LAST_VERSION: i16 = 13;
+pub(super) const API: Api = Api {
+    key: 0,
+    versions: 3..=13,
+    first_flexible_version: 9,
+    first_topic_id_version: 13,
+};
 const LOG_START_VERSION: i16 = 5;
 const ZSTD_VERSION: i16 = 7;
 const RECORD_ERRORS_VERSION: i16 = 8;
-const FLEXIBLE_VERSION: i16 = 9;
-const TOPIC_ID_VERSION: i16 = 13;
 
 /// More than an answer takes beside the name of its topic.
 const ANSWER_BYTES: usize = 96;
 
-/// How a request names its topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic<'a> {
-    Name(&'a str),
-    Id([u8; 16]),
-}
-
 /// A request to write one batch to one partition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SingleProduce<'a> {
-    pub(super) version: i16,
-    pub(super) correlation_id: i32,
-    pub(super) client_id: Option<&'a str>,
+    pub(super) header: Header<'a>,
     pub(super) acks: i16,
     pub(super) timeout_ms: i32,
     pub(super) topic: Topic<'a>,
@@ -58,48 +48,29 @@ pub(super) struct SingleProduce<'a> {
 
 /// The request that a frame without its length holds; none when that is for the general codec.
 pub(super) fn parse(frame: &[u8]) -> Option<SingleProduce<'_>> {
-    if !frame.starts_with(&API_KEY.to_be_bytes()) {
-        return None;
-    }
-    let mut reader = Reader::new(frame, size_of_val(&API_KEY));
-    let version = int16(&mut reader)?;
-    if !(FIRST_VERSION..=LAST_VERSION).contains(&version) {
-        return None;
-    }
-    let flexible = version >= FLEXIBLE_VERSION;
-    let correlation_id = int32(&mut reader)?;
-    let client_id = nullable_string(&mut reader, false)?;
-    no_tagged_fields(&mut reader, flexible)?;
-    let transactional_id = nullable_string(&mut reader, flexible)?;
-    let acks = int16(&mut reader)?;
-    let timeout_ms = int32(&mut reader)?;
-    only_one(&mut reader, flexible)?;
-    let topic = if version >= TOPIC_ID_VERSION {
-        Topic::Id(reader.array().ok()?)
-    } else {
-        Topic::Name(nullable_string(&mut reader, flexible)??)
-    };
-    only_one(&mut reader, flexible)?;
-    let partition = int32(&mut reader)?;
-    let size = reader.length(flexible).ok()??;
-    let start = reader.position();
-    let records = reader.take(size).ok()?;
+    let (header, mut fields) = API.header(frame)?;
+    let transactional_id = fields.nullable_string()?;
+    let acks = fields.int16()?;
+    let timeout_ms = fields.int32()?;
+    fields.count(1)?;
+    let topic = fields.topic()?;
+    fields.count(1)?;
+    let partition = fields.int32()?;
+    let (records, start) = fields.bytes()?;
     for _ in ["partition", "topic", "request"] {
-        no_tagged_fields(&mut reader, flexible)?;
+        fields.no_tagged_fields()?;
     }
-    let is_plain = reader.remaining() == 0
-        && transactional_id.is_none()
+    fields.end()?;
+    let is_plain = transactional_id.is_none()
         && (-1..=1).contains(&acks)
-        && is_plain_batch(records, version);
+        && is_plain_batch(records, header.version);
     is_plain.then_some(SingleProduce {
-        version,
-        correlation_id,
-        client_id,
+        header,
         acks,
         timeout_ms,
         topic,
         partition,
-        records: start..start + size,
+        records: start..start + records.len(),
     })
 }
 
@@ -111,32 +82,6 @@ fn is_plain_batch(records: &[u8], version: i16) -> bool {
     let attributes = i16::from_be_bytes(array(records, ATTRIBUTES_AT));
     attributes & TRANSACTIONAL == 0
         && (version >= ZSTD_VERSION || attributes & CODEC_MASK != Codec::Zstd.id())
-}
-
-fn int16(reader: &mut Reader<'_>) -> Option<i16> {
-    reader.array().ok().map(i16::from_be_bytes)
-}
-
-fn int32(reader: &mut Reader<'_>) -> Option<i32> {
-    reader.array().ok().map(i32::from_be_bytes)
-}
-
-/// The inner none is null.
-fn nullable_string<'a>(reader: &mut Reader<'a>, compact: bool) -> Option<Option<&'a str>> {
-    match reader.string_length(compact).ok()? {
-        None => Some(None),
-        Some(size) if size > STRING_BYTES_MAX => None,
-        Some(size) => std::str::from_utf8(reader.take(size).ok()?).ok().map(Some),
-    }
-}
-
-/// None unless the array that begins here has one element.
-fn only_one(reader: &mut Reader<'_>, compact: bool) -> Option<()> {
-    (reader.length(compact).ok()?? == 1).then_some(())
-}
-
-fn no_tagged_fields(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
-    (!flexible || reader.tagged_field_count().ok()? == 0).then_some(())
 }
 
 /// Where a batch was written, as the answer tells it.
@@ -155,69 +100,32 @@ pub(super) fn answer(
     partition: i32,
     written: Written,
 ) -> Vec<u8> {
-    let flexible = version >= FLEXIBLE_VERSION;
-    let name_bytes = match topic {
-        Topic::Name(name) => name.len(),
-        Topic::Id(id) => id.len(),
-    };
-    let mut out = Vec::with_capacity(ANSWER_BYTES + name_bytes);
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&correlation_id.to_be_bytes());
-    put_no_tagged_fields(&mut out, flexible);
-    put_count(&mut out, flexible, 1);
-    match topic {
-        Topic::Id(id) => out.extend_from_slice(&id),
-        Topic::Name(name) => {
-            // Read from a request, so it fits: a name is never longer than STRING_BYTES_MAX.
-            if flexible {
-                put_unsigned_varint(&mut out, name.len() as u32 + 1);
-            } else {
-                out.extend_from_slice(&(name.len() as i16).to_be_bytes());
-            }
-            out.extend_from_slice(name.as_bytes());
-        }
-    }
-    put_count(&mut out, flexible, 1);
-    out.extend_from_slice(&partition.to_be_bytes());
-    out.extend_from_slice(&0_i16.to_be_bytes());
-    out.extend_from_slice(&written.base_offset.to_be_bytes());
-    out.extend_from_slice(&written.log_append_time_ms.to_be_bytes());
+    let mut out = API.answer(version, correlation_id, ANSWER_BYTES + topic.size());
+    out.length(1);
+    out.topic(topic);
+    out.length(1);
+    out.put(&partition.to_be_bytes());
+    out.put(&0_i16.to_be_bytes());
+    out.put(&written.base_offset.to_be_bytes());
+    out.put(&written.log_append_time_ms.to_be_bytes());
     if version >= LOG_START_VERSION {
-        out.extend_from_slice(&written.log_start_offset.to_be_bytes());
+        out.put(&written.log_start_offset.to_be_bytes());
     }
     if version >= RECORD_ERRORS_VERSION {
-        put_count(&mut out, flexible, 0);
-        if flexible {
-            put_unsigned_varint(&mut out, 0);
-        } else {
-            out.extend_from_slice(&(-1_i16).to_be_bytes());
-        }
+        out.length(0);
+        out.null(size_of::<i16>());
     }
-    put_no_tagged_fields(&mut out, flexible);
-    put_no_tagged_fields(&mut out, flexible);
-    out.extend_from_slice(&0_i32.to_be_bytes());
-    put_no_tagged_fields(&mut out, flexible);
-    let size = (out.len() - 4) as i32;
-    out[..4].copy_from_slice(&size.to_be_bytes());
-    out
-}
-
-fn put_count(out: &mut Vec<u8>, flexible: bool, count: u32) {
-    if flexible {
-        put_unsigned_varint(out, count + 1);
-    } else {
-        out.extend_from_slice(&count.to_be_bytes());
-    }
-}
-
-fn put_no_tagged_fields(out: &mut Vec<u8>, flexible: bool) {
-    if flexible {
-        put_unsigned_varint(out, 0);
-    }
+    out.no_tagged_fields();
+    out.no_tagged_fields();
+    out.put(&0_i32.to_be_bytes());
+    out.no_tagged_fields();
+    out.close(0).expect("an answer is small");
+    out.bytes
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::put_unsigned_varint;
     use super::*;
     use proptest::prelude::*;
 
@@ -244,9 +152,11 @@ mod tests {
     fn a_request_to_one_partition_is_read() {
         let frame = request(&records(0));
         let expected = SingleProduce {
-            version: 9,
-            correlation_id: 7,
-            client_id: Some("c"),
+            header: Header {
+                version: 9,
+                correlation_id: 7,
+                client_id: Some("c"),
+            },
             acks: -1,
             timeout_ms: 5,
             topic: Topic::Name("t"),

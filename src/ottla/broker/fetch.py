@@ -18,7 +18,7 @@ from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.records.compression import CompressionType
 from ottla.replication.partition import Partition
-from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.replica_manager import PartitionKey, ReplicaManager
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.storage.log_read_result import LogReadResult
 from ottla.storage.log_segment import LookUp
@@ -308,7 +308,10 @@ class DelayedFetch(DelayedOperation):
             and read.preferred_read_replica < 0
         ):
             return False
-        return self.try_complete()
+        if len(self._targets) > 1:
+            return self.try_complete()
+        self._found = [read]
+        return self.force_complete()
 
     def on_complete(self) -> None:
         """Answer with what was found."""
@@ -389,6 +392,14 @@ class FetchService:
                 target.partition = partition
         except ApiError as error:
             target.error = error.code
+
+    def look_up_key(self, principal: Principal, key: PartitionKey, target: FetchTarget) -> None:
+        """As `look_up`, by the key that a partition is found by."""
+        if not self.has_rules:
+            target.partition = self._replicas.by_key.get(key)
+        if target.partition is None:
+            topic, index = key
+            self.look_up(principal, topic if isinstance(topic, str) else UUID(bytes=topic), index, target)
 
     def fetch(
         self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched

@@ -20,6 +20,7 @@ __all__ = [
     "MessageCodec",
     "RequestHeader",
     "RequestHeaderDecoder",
+    "SingleFetchRequest",
     "SingleProduceRequest",
     "SocketPoll",
     "TopicPattern",
@@ -624,8 +625,74 @@ class RequestHeaderDecoder:
         """By API key: the first and the last version whose header has tagged fields."""
 
     def decode(self, frame: Buffer) -> RequestHeader: ...
-    def decode_request(self, frame: Buffer) -> RequestHeader | SingleProduceRequest:
-        """The whole request where that is a plain Produce to one partition, the header of any other."""
+    def decode_request(self, frame: Buffer) -> RequestHeader | SingleProduceRequest | SingleFetchRequest:
+        """The whole request where that is a plain Produce to one partition or a plain Fetch of one, the header of any
+        other.
+        """
+
+@final
+class SingleFetchRequest:
+    """A Fetch request of the versions 4 to 18 of one partition, header included, as many consumers send it.
+
+    One topic, one partition, no session and none wanted, of a consumer that names no rack; an isolation that exists, no
+    tagged fields. Anything else, and anything that is no request at all, is for `MessageCodec`. Immutable. What a
+    version does not have is -1, as in the message.
+    """
+
+    @property
+    def api_key(self) -> int:
+        """1."""
+    @property
+    def api_version(self) -> int: ...
+    @property
+    def correlation_id(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def max_wait_ms(self) -> int: ...
+    @property
+    def min_bytes(self) -> int: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def read_committed(self) -> bool:
+        """The isolation level."""
+    @property
+    def topic_name(self) -> str:
+        """Empty from version 13 on."""
+    @property
+    def topic_id(self) -> UUID:
+        """All zeros before version 13."""
+    @property
+    def partition(self) -> int: ...
+    @property
+    def key(self) -> tuple[str | bytes, int]:
+        """The topic by its name or, from version 13 on, the 16 bytes of its id, and the index of the partition."""
+    @property
+    def current_leader_epoch(self) -> int: ...
+    @property
+    def fetch_offset(self) -> int: ...
+    @property
+    def last_fetched_epoch(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def partition_max_bytes(self) -> int:
+        """0 where the request says less."""
+    def answer(
+        self,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        records_bytes: int,
+        slices: tuple[object, ...],
+        /,
+    ) -> list[Any]:
+        """The response frame, with its length, in parts to be sent one after the other, `slices` among them, which are
+        so many bytes of records: without an error, aborted transactions, another replica and throttling.
+
+        Raises MessageError when that is more than a frame can be.
+        """
 
 @final
 class SingleProduceRequest:

@@ -11,7 +11,13 @@ ApiVersions, which a client reads before it knows the broker. Source: https://ka
 
 import struct
 
-from ottla.native import RequestHeader, RequestHeaderDecoder, SingleProduceRequest, decode_response_header
+from ottla.native import (
+    RequestHeader,
+    RequestHeaderDecoder,
+    SingleFetchRequest,
+    SingleProduceRequest,
+    decode_response_header,
+)
 from ottla.protocol.api_keys import APIS
 from ottla.protocol.codec import codec_for
 from ottla.protocol.message import ApiMessage
@@ -19,6 +25,7 @@ from ottla.protocol.messages import header
 
 __all__ = [
     "RequestHeader",
+    "SingleFetchRequest",
     "SingleProduceRequest",
     "decode_request",
     "decode_request_header",
@@ -48,9 +55,10 @@ answered. Raises MessageError when the bytes are no header.
 """
 
 decode_request = _request_headers.decode_request
-"""Reads a request frame without its length: the header, but of a plain Produce to one partition all there is to it.
+"""Reads a request frame without its length: the header, but of a plain Produce to one partition, or Fetch of one, all
+there is to it.
 
-Raises MessageError when the bytes are no header. A Produce that is malformed behind its header comes as a header.
+Raises MessageError when the bytes are no header. What is malformed behind its header comes as a header.
 """
 
 

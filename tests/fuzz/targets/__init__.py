@@ -12,6 +12,7 @@ NAMES = (
     "messages",
     "recovery",
     "requests",
+    "single_fetch",
     "single_produce",
     "small_files",
     "strangers",
@@ -19,7 +20,7 @@ NAMES = (
 )
 """Each is a module here with a function `check`."""
 
-GUIDED_BY_THE_KERNEL = ("messages", "single_produce")
+GUIDED_BY_THE_KERNEL = ("messages", "single_fetch", "single_produce")
 """Those that the fuzzer in Rust runs, since what they try is written in Rust."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.native import RequestHeader, SingleProduceRequest, build_batch
+from ottla.native import RequestHeader, SingleFetchRequest, SingleProduceRequest, build_batch
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_request, decode_request_header, encode_request
 from ottla.protocol.messages.fetch import FetchRequest
@@ -49,7 +49,7 @@ def frame_of(version: int, request: ProduceRequest, client_id: str | None = "c",
     return encode_request(correlation_id, client_id, request, version)[4:]
 
 
-def is_read_alike(frame: bytes) -> SingleProduceRequest | RequestHeader:
+def is_read_alike(frame: bytes) -> SingleProduceRequest | SingleFetchRequest | RequestHeader:
     """What the kernel makes of a frame, which is what the general codec makes of it."""
     single_produce.check(bytes([single_produce.RAW]) + frame)
     return decode_request(frame)

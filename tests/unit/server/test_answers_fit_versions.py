@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ottla.broker.fetch import DivergingEpoch, PartitionRead
-from ottla.gateways.kafka import api_00_produce, api_01_fetch
+from ottla.gateways.kafka import api_00_produce, fetch_response
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.context import RequestContext
@@ -147,7 +147,7 @@ def test_every_error_of_a_fetch_fits_its_version_and_names_the_leader_where_it_c
         answering = Answering(version)
         read = PartitionRead(error, diverging_epoch=diverging)
         partitions = [(key, SessionPartition(FetchPartition()))]
-        response = api_01_fetch._response(answering.ctx, None, partitions, [read], incremental=False)
+        response = fetch_response.response_of(answering.ctx, None, partitions, [read], incremental=False)
         answering.ctx.respond_parts(response)
         answer = answering.answer(ApiKey.FETCH)
         [partition] = answer.responses[0].partitions
@@ -164,5 +164,5 @@ def test_a_partition_that_this_broker_is_giving_up_names_no_leader() -> None:
     answering = Answering(18, leader=THIS_BROKER)
     read = PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     partitions = [(("", TOPIC_ID, 0), SessionPartition(FetchPartition()))]
-    answer = api_01_fetch._response(answering.ctx, None, partitions, [read], incremental=False)
+    answer = fetch_response.response_of(answering.ctx, None, partitions, [read], incremental=False)
     assert named_leaders(answer, answer.responses[0].partitions[0]) == (-1, -1, [])

@@ -15,14 +15,15 @@ from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.response_queue import ResponseSlot
 from ottla.protocol.api_keys import APIS, ApiKey
 from ottla.protocol.codec import codec_for
-from ottla.protocol.frame import SingleProduceRequest
+from ottla.protocol.frame import SingleFetchRequest, SingleProduceRequest
 
 Handler = Callable[[RequestContext, Any], Any]
 Decode = Callable[[int, memoryview, int], Any]
 """Makes a request of a version, a frame, and the offset at which the body begins in it."""
-HandleSingle = Callable[[Any, SingleProduceRequest, ReceiveBuffer, ResponseSlot], None]
-"""Serves a request that the kernel has read, of the connection that comes first, and answers it through the slot. To
-keep the records beyond its return it retains the buffer, and releases it once."""
+SingleRequest = SingleProduceRequest | SingleFetchRequest
+HandleSingle = Callable[[Any, Any, ReceiveBuffer, ResponseSlot], None]
+"""Serves a `SingleRequest` of its API, which the kernel has read, of the connection that comes first, and answers it
+through the slot. To keep records beyond its return it retains the buffer, and releases it once."""
 
 
 class Api(Struct, frozen=True):

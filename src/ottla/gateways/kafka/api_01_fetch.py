@@ -5,15 +5,16 @@ diverging epoch (KIP-595); 13 topic ids (KIP-516); 15 replica state (KIP-903); 1
 directory (KIP-853); 18 high watermark of the replica (KIP-1166).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
-from uuid import UUID
+from __future__ import annotations
 
-from ottla.broker.fetch import FetchService, FetchTarget, PartitionRead, do_all, look_ups_of
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ottla.broker.fetch import FetchLimits, FetchService, FetchTarget, do_all, look_ups_of
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.current_leaders import CurrentLeaders
+from ottla.gateways.kafka.fetch_response import charged_response, response_of
 from ottla.gateways.kafka.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -26,32 +27,27 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from ottla.runtime.purgatory import DelayedOperation
-from ottla.storage.log_segment import LookUp
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.replica_reader import ReplicaReader
+    from collections.abc import Callable, Iterator, Sequence
 
-STORAGE_ERROR_VERSION: Final = 6
-"""Before it readers hear NOT_LEADER_OR_FOLLOWER instead: they know that they can try again then (KIP-112)."""
+    from ottla.broker.fetch import PartitionRead
+    from ottla.broker.replica_reader import ReplicaReader
+    from ottla.gateways.kafka.gateway import KafkaConnection
+    from ottla.network.connection import ResponseSlot
+    from ottla.network.receive_buffer import ReceiveBuffer
+    from ottla.protocol.frame import SingleFetchRequest
+    from ottla.runtime.purgatory import DelayedOperation
+    from ottla.storage.log_segment import LookUp
+
 ZSTD_VERSION: Final = 10
 RACK_VERSION: Final = 11
 """From it on consumers know that a follower may serve them."""
-DIVERGING_EPOCH_VERSION: Final = 12
 TOPIC_ID_VERSION: Final = 13
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
+_NONE: Final = ErrorCode.NONE
 
 WAITING_FETCHES_MAX: Final = 8
 """Fetches of one connection that wait for records; more are answered with what there is. Each looks at a partition
@@ -98,7 +94,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
         try:
             if replica is not None:
                 replica.charge(targets, reads)
-            make = _response if gateway.quotas is None or replica is not None else _charged_response
+            make = response_of if gateway.quotas is None or replica is not None else charged_response
             ctx.respond_parts(make(ctx, session, partitions, reads, incremental=incremental))
         except Exception as error:
             ctx.fail(error)
@@ -112,7 +108,89 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     return None
 
 
-def _replica(ctx: RequestContext, request: FetchRequest) -> "ReplicaReader | None":
+def handle_single(
+    connection: KafkaConnection, request: SingleFetchRequest, buffer: ReceiveBuffer, slot: ResponseSlot
+) -> None:
+    """Read from the only partition of a request that the kernel has read: as `handle` without a session."""
+    gateway = connection.gateway
+    fetches, version, read_committed = gateway.broker.fetches, request.api_version, request.read_committed
+    limits = fetches.limits(
+        request.max_bytes,
+        request.min_bytes,
+        request.max_wait_ms if len(connection.waiting_fetches) < WAITING_FETCHES_MAX else 0,
+        read_committed=read_committed,
+        knows_zstd=version >= ZSTD_VERSION,
+        from_followers=version >= RACK_VERSION,
+    )
+    target = FetchTarget(
+        None,
+        request.fetch_offset,
+        request.partition_max_bytes,
+        request.current_leader_epoch,
+        request.last_fetched_epoch,
+        log_start_offset=request.log_start_offset,
+    )
+    fetches.look_up_key(connection.principal, request.key, target)
+    fetch = SingleFetch(connection, request, buffer, slot, target, limits)
+    look_ups = look_ups_of((target,), read_committed=read_committed)
+    if look_ups and gateway.looked_up_count < gateway.looked_up_max:
+        gateway.looked_up_count += 1
+        ctx = fetch.context()
+        ctx.go_on(_read_after(ctx, look_ups, 1, fetch.read))
+    else:
+        fetch.read()
+
+
+class SingleFetch(Struct, eq=False):
+    """One such request on its way to its answer."""
+
+    connection: KafkaConnection
+    request: SingleFetchRequest
+    buffer: ReceiveBuffer
+    slot: ResponseSlot
+    target: FetchTarget
+    limits: FetchLimits
+    waiting: DelayedOperation | None = None
+
+    def read(self) -> None:
+        """Read now, or wait for enough."""
+        connection = self.connection
+        waiting = connection.gateway.broker.fetches.fetch([self.target], self.limits, self.respond)
+        if waiting is not None:
+            self.waiting = waiting
+            connection.waiting_fetches.add(waiting)
+            if connection.has_finished:
+                waiting.force_complete()
+
+    def respond(self, reads: list[PartitionRead]) -> None:
+        """Answer with what there is."""
+        request, (read,) = self.request, reads
+        if self.waiting is not None:
+            self.connection.waiting_fetches.discard(self.waiting)
+            self.waiting = None
+        try:
+            if read.error is _NONE and read.diverging_epoch is None and not read.aborted:
+                records = read.records
+                size, slices = (0, ()) if records is None else (records.total_bytes, records.slices)
+                offsets = read.high_watermark, read.last_stable_offset, read.log_start_offset
+                self.slot.send(request.answer(*offsets, size, slices))
+            else:
+                key = request.topic_name, request.topic_id, request.partition
+                partitions = ((key, SessionPartition(FetchPartition())),)
+                ctx = self.context()
+                ctx.respond_parts(response_of(ctx, None, partitions, reads, incremental=False))
+        except Exception as error:
+            self.connection.fail(error, self.slot)
+
+    def context(self) -> RequestContext:
+        """The request as the general way knows it."""
+        request = self.request
+        return RequestContext(
+            self.connection, self.slot, request.api_version, request.correlation_id, request.client_id, self.buffer
+        )
+
+
+def _replica(ctx: RequestContext, request: FetchRequest) -> ReplicaReader | None:
     """The follower that fetches; None for a consumer.
 
     Raises ApiError CLUSTER_AUTHORIZATION_FAILED unless it has proved to be the broker that it says it is: a client's
@@ -213,102 +291,4 @@ def _targets(
     return targets
 
 
-def _response(
-    ctx: RequestContext,
-    session: FetchSession | None,
-    partitions: Sequence[tuple[PartitionKey, SessionPartition]],
-    reads: Sequence[PartitionRead],
-    throttle_ms: int = 0,
-    *,
-    incremental: bool,
-) -> FetchResponse:
-    data: list[tuple[tuple[str, UUID], PartitionData]] = []
-    leaders: CurrentLeaders | None = None
-    for (key, partition), read in zip(partitions, reads, strict=True):
-        if incremental and read.version == partition.told_version >= 0 and not read.total_bytes:
-            continue
-        if not partition.has_news(read) and incremental:
-            continue
-        if session is not None and read.total_bytes and key in session.partitions:
-            session.served(key)
-        if read.error is ErrorCode.NONE and read.diverging_epoch is None:
-            found = PartitionData(
-                partition_index=key[2],
-                high_watermark=read.high_watermark,
-                last_stable_offset=read.last_stable_offset,
-                log_start_offset=read.log_start_offset,
-                aborted_transactions=None if read.aborted is None else _aborted(read.aborted),
-                preferred_read_replica=read.preferred_read_replica,
-                records=read.records if read.records is not None else b"",
-            )
-        else:
-            leaders = leaders or CurrentLeaders(ctx, ApiKey.FETCH)
-            found = _nothing_to_read(ctx, key, read, leaders)
-        data.append((key[:2], found))
-    responses = tuple(
-        FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=tuple(part for _, part in group))
-        for (topic, topic_id), group in groupby(data, key=lambda item: item[0])
-    )
-    return FetchResponse(
-        session_id=session.session_id if session is not None else NO_SESSION,
-        responses=responses,
-        throttle_time_ms=throttle_ms,
-        node_endpoints=() if leaders is None else leaders.endpoints(NodeEndpoint),
-    )
-
-
-def _charged_response(
-    ctx: RequestContext,
-    session: FetchSession | None,
-    partitions: Sequence[tuple[PartitionKey, SessionPartition]],
-    reads: Sequence[PartitionRead],
-    *,
-    incremental: bool,
-) -> FetchResponse:
-    """The answer while somebody has a quota: who is over it gets nothing, and is told nothing, for now (KIP-219)."""
-    gateway = ctx.kafka_connection.gateway
-    assert gateway.quotas is not None
-    verdict = gateway.quotas.fetched(ctx, sum(read.total_bytes for read in reads))
-    throttle_ms = verdict.throttle_ms
-    if verdict.is_served:
-        return _response(ctx, session, partitions, reads, throttle_ms, incremental=incremental)
-    if session is not None and incremental:
-        return FetchResponse(session_id=session.session_id, throttle_time_ms=throttle_ms)
-    if session is not None:
-        gateway.fetch_sessions.close(session.session_id)
-    return FetchResponse(session_id=NO_SESSION, throttle_time_ms=throttle_ms)
-
-
-def _aborted(found: Sequence[tuple[int, int]]) -> tuple[AbortedTransaction, ...]:
-    return tuple(AbortedTransaction(producer_id=each[0], first_offset=each[1]) for each in found)
-
-
-def _nothing_to_read(
-    ctx: RequestContext, key: PartitionKey, read: PartitionRead, leaders: CurrentLeaders
-) -> PartitionData:
-    """A partition that has an error, or a log that parts from the reader's."""
-    topic, topic_id, index = key
-    diverging = read.diverging_epoch
-    error = read.error
-    if error is ErrorCode.KAFKA_STORAGE_ERROR and ctx.api_version < STORAGE_ERROR_VERSION:
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # A session may have been made in a newer version than the one of this request.
-    is_told_where = ctx.api_version >= DIVERGING_EPOCH_VERSION
-    return PartitionData(
-        partition_index=index,
-        error_code=error,
-        high_watermark=read.high_watermark,
-        last_stable_offset=read.last_stable_offset,
-        log_start_offset=read.log_start_offset,
-        diverging_epoch=(
-            EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
-            if diverging is not None and is_told_where
-            else EpochEndOffset()
-        ),
-        current_leader=LeaderIdAndEpoch(*leaders.of(topic, topic_id, index, error)),
-        aborted_transactions=None,
-        records=b"",
-    )
-
-
-API = Api(ApiKey.FETCH, 4, 18, handle)
+API = Api(ApiKey.FETCH, 4, 18, handle, handle_single=handle_single)

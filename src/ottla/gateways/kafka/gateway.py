@@ -21,7 +21,6 @@ from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import (
     RequestHeader,
-    SingleProduceRequest,
     decode_request,
     decode_request_header,
     encode_response,
@@ -120,7 +119,7 @@ class KafkaConnection:
         gateway, version = self.gateway, request.api_version
         apis = gateway.apis
         route = apis.routes.get((request.api_key, version)) or apis.route(request.api_key, version)
-        if type(request) is SingleProduceRequest:
+        if type(request) is not RequestHeader:
             if route is not None and route.handle_single is not None and gateway.quotas is None:
                 route.handle_single(self, request, buffer, slot)
                 return
