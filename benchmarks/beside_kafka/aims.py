@@ -1,7 +1,7 @@
 """What is aimed at, mostly as ratios of Ottla to Kafka in the same run, and whether a run holds it.
 
 Section (a): both written, not synced, before the acknowledgement. Section (b): Ottla on disk before the
-acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark's reads. Section
+acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark. Section
 (d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (g): transactions, compaction
 and a coordinator with much to read.
 """
@@ -23,7 +23,9 @@ PIPELINED = "one record a request, pipelined"
 FIVE_IN_FLIGHT = "one record a request, 5 in flight"
 LATENCY = "latency at "
 LATENCY_1000 = "latency at 1,000/s"
-SPARK = "Spark reads "
+SPARK_READS = "Spark reads "
+SPARK_WRITES = "Spark writes "
+SPARK_LATENCY = "Spark from topic to topic"
 START = "start, new directory"
 IDLE = "idle"
 AFTER_LOAD = "memory after the load"
@@ -58,7 +60,8 @@ class Aim:
     absolute: bool = False
 
     def is_about(self, place: Place) -> bool:
-        return place.row.startswith(self.row) and place.metric.endswith(self.metric)
+        is_of_brokers = place.metric not in NEITHER_WAY
+        return is_of_brokers and place.row.startswith(self.row) and place.metric.endswith(self.metric)
 
     def holds(self, value: float) -> bool:
         return value >= self.value if self.direction == AT_LEAST else value <= self.value
@@ -132,8 +135,13 @@ SECTIONS = (
         '(c) Spark: format("ottla") and Ottla beside Spark\'s own connector and Kafka',
         OTTLA.key,
         KAFKA.key,
-        (SPARK,),
-        (Aim(SPARK, "warm rows/s", AT_LEAST, 2),),
+        (SPARK_READS, SPARK_WRITES, SPARK_LATENCY),
+        (
+            Aim(SPARK_READS, "warm rows/s", AT_LEAST, 2),
+            Aim(f"{SPARK_WRITES}100 B", "warm rows/s", AT_LEAST, 1_000_000, absolute=True),
+            Aim(f"{SPARK_WRITES}1 KB", "warm MB/s", AT_LEAST, 300, absolute=True),
+            Aim(SPARK_LATENCY, "ms", AT_MOST, 1),
+        ),
     ),
     Section(
         "(d) Scaling: many partitions, many connections, much log",

@@ -15,10 +15,10 @@ GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
-    OTTLA_WRITTEN.key: {"load": 75, "spark": 45, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
+    OTTLA_WRITTEN.key: {"load": 75, "spark": 180, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
     KAFKA.key: {
         "load": 120,
-        "spark": 65,
+        "spark": 200,
         "catch-up": 75,
         "partitions": 120,
         "connections": 35,
@@ -29,7 +29,7 @@ SECONDS = {
     },
     OTTLA.key: {
         "load": 60,
-        "spark": 45,
+        "spark": 180,
         "catch-up": 60,
         "partitions": 30,
         "connections": 25,

@@ -1,53 +1,94 @@
-"""Spark's batch reads: `format("ottla")` of Ottla, Spark's own connector of Kafka, the broker on the same cores."""
+"""Spark beside each broker on the same cores: `format("ottla")` with Ottla, Spark's own connector with Kafka."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.load_generator import LoadError
+from benchmarks.beside_kafka.rows import spark_latency
 from benchmarks.beside_kafka.session import Session
 from tools.peers import spark_connector_jars
 
-SIZES = ((100, "100 B", 3_000_000), (1_000, "1 KB", 600_000))
-PARTITIONS = 4
+READS = ((100, "100 B", 3_000_000), (1_000, "1 KB", 600_000))
+READ_PARTITIONS = 4
+WRITES = ((100, "100 B", 1, 2_000_000), (100, "100 B", 50, 2_000_000), (1_000, "1 KB", 4, 500_000))
 RUNS = 4
 TIME_LIMIT_S = 600
 
 
 def measure(session: Session) -> None:
-    """Rows `Spark reads SIZE`: the first read of a Spark session, and the fastest of the ones after."""
+    """Rows `Spark reads SIZE` and `Spark writes SIZE, N partitions`: the first job of a Spark session, and the fastest
+    of the ones after; `Spark from topic to topic`.
+    """
     broker = session.new_broker()
-    kafka = session.target.kind == "kafka"
-    jars = [str(jar) for jar in spark_connector_jars()] if kafka else []
+    jars = [str(jar) for jar in spark_connector_jars()] if session.target.kind == "kafka" else []
     try:
         broker.start()
         session.warm_up(broker)
-        for size, name, records in SIZES:
-            topic, row = f"spark-{size}", f"Spark reads {name}"
-            session.create_topic(broker, topic, PARTITIONS)
-            session.fill_page_cache()
-            # One record for each partition goes before those that are counted.
-            total = session.count(records) + PARTITIONS
-            session.load(broker).produce(topic, size=size, count=total - PARTITIONS, partitions=PARTITIONS)
-            command = [sys.executable, "-m", "benchmarks.beside_kafka.spark_reader", session.target.kind]
-            done = subprocess.run(
-                [*command, broker.bootstrap, topic, str(RUNS), *jars],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIME_LIMIT_S,
-            )
-            if done.returncode:
-                raise LoadError(f"{row}: {done.stderr[-2000:]}")
-            said = json.loads(done.stdout.splitlines()[-1])
-            if said["rows"] != total:
-                raise LoadError(f"{row}: {said['rows']} rows were read of {total}")
-            first, warm = said["seconds"][0], min(said["seconds"][1:])
-            session.record(row, "warm rows/s", total / warm)
-            session.record(row, "first read s", first)
-            session.say(f"{row}: {total / warm:,.0f} rows/s warm, first read {first:.1f} s")
+        for size, name, records in READS:
+            _reads(session, broker, jars, size, name, records)
+        for size, name, partitions, records in WRITES:
+            _writes(session, broker, jars, size, name, partitions, records)
+        spark_latency.measure(session, broker, jars)
     finally:
         broker.kill()
         broker.remove()
+
+
+def _reads(session: Session, broker: Broker, jars: Sequence[str], size: int, name: str, records: int) -> None:
+    topic, row = f"spark-{size}", f"Spark reads {name}"
+    session.create_topic(broker, topic, READ_PARTITIONS)
+    session.fill_page_cache()
+    # One record for each partition goes before those that are counted.
+    total = session.count(records) + READ_PARTITIONS
+    session.load(broker).produce(topic, size=size, count=total - READ_PARTITIONS, partitions=READ_PARTITIONS)
+    said = _run(row, "spark_reader", [session.target.kind, broker.bootstrap, topic, str(RUNS), *jars])
+    if said["rows"] != total:
+        raise LoadError(f"{row}: {said['rows']} rows were read of {total}")
+    first, warm = said["seconds"][0], min(said["seconds"][1:])
+    session.record(row, "warm rows/s", total / warm)
+    session.record(row, "first read s", first)
+    session.say(f"{row}: {total / warm:,.0f} rows/s warm, first read {first:.1f} s")
+
+
+def _writes(
+    session: Session, broker: Broker, jars: Sequence[str], size: int, name: str, partitions: int, records: int
+) -> None:
+    topic = f"spark-written-{size}-{partitions}"
+    row = f"Spark writes {name}, {partitions} partition{'s' if partitions > 1 else ''}"
+    session.create_topic(broker, topic, partitions)
+    session.fill_page_cache()
+    rows = session.count(records)
+    arguments = [session.target.kind, broker.bootstrap, str(size), str(rows), str(RUNS), topic, *jars]
+    seconds = _run(row, "spark_writer", arguments)["seconds"]
+    written = _records(broker, topic, partitions)
+    if written != rows * RUNS:
+        raise LoadError(f"{row}: {written} rows are in the topic of {rows * RUNS}")
+    first, warm = seconds[0], min(seconds[1:])
+    session.record(row, "warm rows/s", rows / warm)
+    session.record(row, "warm MB/s", rows * size / warm / 1e6)
+    session.say(f"{row}: {rows / warm:,.0f} rows/s warm, {rows * size / warm / 1e6:,.0f} MB/s, first {first:.1f} s")
+
+
+def _records(broker: Broker, topic: str, partitions: int) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "counting"})
+    try:
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, each)) for each in range(partitions)]
+    finally:
+        consumer.close()
+    return sum(high - low for low, high in ends)
+
+
+def _run(row: str, program: str, arguments: Sequence[str]) -> dict[str, list[float]]:
+    command = [sys.executable, "-m", f"benchmarks.beside_kafka.{program}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S)
+    if done.returncode:
+        raise LoadError(f"{row}: {done.stderr[-2000:]}")
+    said: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return said

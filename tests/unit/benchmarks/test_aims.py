@@ -130,3 +130,8 @@ def test_figures_survive_json():
     again = Figures.from_json(figures.as_json())
     assert again == figures
     assert list(again.places()) == [Place("idle", "PSS MB")]
+
+
+def test_what_says_something_of_the_machine_has_no_aim():
+    assert judged(FROM_DISK, "cold catch-up 1 KB", "dd MB/s", ottla=1_300, kafka=1_300).aim is None
+    assert judged(FROM_DISK, "cold catch-up 1 KB", "MB/s", ottla=1_300, kafka=1_300).verdict == "missed"

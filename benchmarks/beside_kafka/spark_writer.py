@@ -1,0 +1,35 @@
+"""Writes rows to topics with Spark, in a process of its own, and prints the seconds of each write as JSON.
+
+    python -m benchmarks.beside_kafka.spark_writer ottla|kafka BOOTSTRAP SIZE ROWS RUNS TOPIC [JAR...]
+
+Rows have a key and a value of SIZE bytes, which Spark makes on the way: that costs both formats the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from benchmarks.beside_kafka.spark_session import quiet_session
+
+
+def main(arguments: list[str]) -> None:
+    """Write and print."""
+    sink, bootstrap, size, rows, runs, topic, *jars = arguments
+    spark = quiet_session(jars)
+    made = spark.range(int(rows)).selectExpr(
+        "cast(id as string) key", f"lpad(cast(id as string), {int(size)}, 'x') value"
+    )
+    seconds = []
+    for _ in range(int(runs)):
+        begun = time.perf_counter()
+        writer = made.write.format(sink).option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
+        writer.mode("append").save()
+        seconds.append(time.perf_counter() - begun)
+    spark.stop()
+    print(json.dumps({"seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
