@@ -102,10 +102,11 @@ async def _run(
             garbage.settle()
             on_ready(cluster_line([broker.server.address for broker in brokers], clock.monotonic_ms() - begun_ms))
         sys.stdout.flush()
-        brokers[0].server.read_apis_later()
+        brokers[0].server.read_later()
         if metadata is None and await _first_of(stop, brokers[0].others_came):
             logger.warning("another broker has joined; this one starts again, as one of several")
             brokers[0] = await brokers[0].join()
+            brokers[0].server.read_later()
         await stop.wait()
         logger.info("stopping")
     finally:

@@ -6,7 +6,6 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.access import ALLOW_ALL
@@ -40,7 +39,6 @@ from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
-from ottla.groups.group_kind import MODULES_READ_LATER
 from ottla.metadata.broker_lifecycle import BrokerLifecycle
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
@@ -58,7 +56,6 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.replication.batch_opener import THREADS_MAX as OPENER_THREADS_MAX
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.runtime import garbage
 from ottla.runtime.deadlines import Deadlines
 from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
@@ -74,6 +71,7 @@ from ottla.server.listener_set import ListenerSet
 from ottla.server.listeners import Listeners
 from ottla.server.memory_return import MemoryReturn
 from ottla.server.partition_keeper import PartitionKeeper
+from ottla.server.read_later import ReadLater
 from ottla.server.registration import reachable_here, registration_of
 from ottla.server.replica_places import ReplicaPlaces
 from ottla.settings.broker_settings import BrokerSettings
@@ -96,23 +94,8 @@ FETCH_SESSION_EVICTION_MS = 120_000
 FETCH_WATCHES_MAX = 250_000
 """Partitions that all fetches which wait for records watch together; a fetch beyond is answered with what there is."""
 
-READ_LATER: Final = (
-    "ottla.coordination.shard_runner",
-    "ottla.groups.classic_group",
-    "ottla.groups.joining",
-    "ottla.groups.group_shard",
-    "ottla.transactions.transaction_shard",
-    *MODULES_READ_LATER,
-)
-"""What a broker needs that has groups or transactions, those below first. Read a while after the start, each in a turn
-of its own, so that whoever comes first does not hold up the loop.
-"""
-
 TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 """The APIs of client telemetry, which clients are told of where it is received (KIP-714)."""
-
-READ_APIS_AFTER_MS = 1_000
-"""When what the first clients did not need is read from its files: after they have been served."""
 
 
 class Server:
@@ -310,6 +293,7 @@ class Server:
         )
         self._disk_watches = {directory: self._watch_over(directory) for directory in self._logs.directories}
         self._housekeeping = Housekeeping(settings, self._logs, doors.timer, doors.tasks)
+        self._read_later = ReadLater(APIS, doors.timer, doors.tasks, is_shared=is_shared)
         self._memory_return = MemoryReturn(doors.timer, lambda: quotas.open_count, FreeMemory(system_trim))
 
     def _connect(self, connection: Connection) -> KafkaConnection:
@@ -382,21 +366,10 @@ class Server:
             self._membership.start()
         self._is_started = True
 
-    def read_apis_later(self) -> None:
-        """Have files that nobody needed by then read in a while, those of APIs and of kinds of groups, one in a turn of
-        the loop.
-        """
-
-        async def read() -> None:
-            for key in APIS:
-                APIS.find(key)
-                await self._doors.timer.sleep(1)
-            for module in READ_LATER:
-                import_module(module)
-                await self._doors.timer.sleep(1)
-            garbage.settle()
-
-        self._doors.timer.schedule(READ_APIS_AFTER_MS, lambda: self._doors.tasks.spawn(read(), "reading APIs"))
+    def read_later(self) -> None:
+        """Have files that nobody needed by then be read in a while."""
+        self._metadata.publisher.subscribe(self._read_later.on_image)
+        self._read_later.start(self._metadata.image)
 
     async def stop(self) -> None:
         """Close the doors, answer whoever waits, write the logs out and mark them clean.
