@@ -11,7 +11,7 @@ from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
 
 OF_OTHERS = (
-    r"kazoo|pyarrow|pyspark|pandas|numpy|deltalake|duckdb|rich|yaml|"
+    r"kazoo|pyarrow|pyspark|pandas|numpy|deltalake|duckdb|rich|yaml|ctypes|hashlib|hmac|lzma|secrets|shutil|"
     r"pyspark_ottla|ottla\.(pipelines|simulation|peers|security)|"
     r"ottla\.client\.(?!address$|errors$)\w+|"
     r"ottla\.metadata\.store\.(zookeeper\w*|migration)|"
@@ -24,7 +24,7 @@ OF_OTHERS = (
     r"ottla\.transactions\.(transaction_shard|ending)|ottla\.coordination\.shard_(runner|log|loader|timers)|"
     r"ottla\.storage\.(log_move|log_copy|future_logs|log_verification|segment_verification|log_swap)"
 )
-"""Modules of clusters, coordinators, commands, Spark: a pattern for whole names."""
+"""Modules of clusters, coordinators, commands, Spark, and of the standard library: a pattern for whole names."""
 
 IMPORT = re.compile(r"^import '(\S+)' # ", re.MULTILINE)
 

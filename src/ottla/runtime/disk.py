@@ -6,7 +6,6 @@ any thread; on the event loop only before it serves, or through `Tasks.in_thread
 
 import fcntl
 import os
-import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -196,6 +195,8 @@ class OsDisk:
             os.unlink(path)
 
     def remove_tree(self, path: StrPath) -> None:
+        import shutil  # late: it reads four modules for compression, and a start removes nothing
+
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
 

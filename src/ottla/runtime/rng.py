@@ -1,7 +1,6 @@
 """Chance. Everything that draws lots takes an `Rng`, so that a seed replays a run."""
 
 import random
-import secrets
 import uuid
 from typing import Protocol
 
@@ -70,9 +69,6 @@ class SystemRng(_RandomRng):
 
     def __init__(self) -> None:
         super().__init__(random.SystemRandom())
-
-    def token_bytes(self, count: int) -> bytes:
-        return secrets.token_bytes(count)
 
 
 class SeededRng(_RandomRng):
