@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--targets", default=",".join(TARGETS), help=f"some of {','.join(TARGETS)}")
     parser.add_argument("--ottla-only", action="store_true", help="leave Kafka out")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each load; a smoke test takes 0.001")
+    parser.add_argument("--catch-up-gb", type=float, default=1.0, help="how far a replica is behind that catches up")
     parser.add_argument("--no-fill", action="store_true", help="do not fill memory with page cache first")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench", help="the directory of the results")
     return parser.parse_args()
@@ -102,6 +103,7 @@ def main() -> int:
         wanted.scale,
         fill=not wanted.no_fill,
         keep=write,
+        catch_up_gb=wanted.catch_up_gb,
     )
     report = write(figures, failures)
     draw(report, wanted.output / "bench.png")

@@ -2,8 +2,8 @@
 
 Section (a): both written, not synced, before the acknowledgement. Section (b): Ottla on disk before the
 acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark. Section
-(d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (g): transactions, compaction
-and a coordinator with much to read.
+(d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (f): three brokers, with the
+promises of (a), and of the first (b). Section (g): transactions, compaction and a coordinator with much to read.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ TRANSACTIONS = "transactions of "
 COMPACTION = "compaction of "
 OFFSET_COMMITS = "2,000,000 offset commits"
 LATENCY_20000 = "latency at 20,000/s"
+CLUSTER = "cluster: "
 CLIENT_CORES = "client CPU, cores"
 """How much of the machine the load generator takes: near all cores, and it is the limit."""
 SHARE_OF_DD = "share of what dd reads"
@@ -81,6 +82,11 @@ class Section:
     rows: tuple[str, ...]
     aims: tuple[Aim, ...]
 
+
+FAILOVER_AIMS = (
+    Aim(f"{CLUSTER}failover", "until the next acknowledged write s", AT_MOST, 1.5, absolute=True),
+    Aim(f"{CLUSTER}failover", "the longest s", AT_MOST, 4, absolute=True),
+)
 
 SECTIONS = (
     Section(
@@ -172,6 +178,25 @@ SECTIONS = (
             Aim(COLD, SHARE_OF_DD, AT_LEAST, 0.5, absolute=True),
             Aim(TAIL, TIMES_ALONE, AT_MOST, 1.5, absolute=True),
         ),
+    ),
+    Section(
+        "(f) Three brokers, each record on all of them: written, not synced, on both sides",
+        OTTLA_WRITTEN.key,
+        KAFKA.key,
+        (CLUSTER,),
+        (
+            Aim(f"{CLUSTER}{PRODUCE}", "MB/s", AT_LEAST, 1.5),
+            Aim(f"{CLUSTER}{PRODUCE}", "CPU s/GB", AT_MOST, 0.5),
+            Aim(f"{CLUSTER}{LATENCY}", "p99 ms", AT_MOST, 0.3),
+            *FAILOVER_AIMS,
+        ),
+    ),
+    Section(
+        "(f) Three brokers, each record on all of them: Ottla on disk before the acknowledgement, Kafka not",
+        OTTLA.key,
+        KAFKA.key,
+        (CLUSTER,),
+        (Aim(f"{CLUSTER}{PRODUCE}", "MB/s", AT_LEAST, 1), *FAILOVER_AIMS),
     ),
     Section(
         "(g) Transactions, compaction, and a coordinator that has much to read again",

@@ -28,6 +28,9 @@ KAFKA_JVM_FLAGS = (
     "-Djava.awt.headless=true",
 )
 KAFKA_CLUSTER_ID = "b3R0bGEtYmVzaWRlLWthZg"
+KAFKA_BOOTSTRAP = "controller.quorum.bootstrap.servers"
+KAFKA_VOTERS = "controller.quorum.voters"
+"""Where several are to be controllers, fixed when they are formatted; one alone is its own quorum."""
 STOP_PATIENCE_S = 600
 FIRST_TOPIC = "first"
 
@@ -66,6 +69,9 @@ class Broker:
     settings: dict[str, str] = field(default_factory=dict)
     kafka_class_path: Callable[[], str] | None = None
     port: int = 0
+    controller_port: int = 0
+    metadata: str | None = None
+    """Where the store of an Ottla is that shares it with others."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,6 +82,10 @@ class Broker:
     def pid(self) -> int:
         assert self.process is not None, "the broker is not running"
         return self.process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
 
     @property
     def output(self) -> Path:
@@ -92,6 +102,21 @@ class Broker:
         Raises:
             RuntimeError: it ended instead; the message holds what it said.
         """
+        begun = self.spawn()
+        try:
+            connection = wire.first_answer(self.port)
+            answered = time.perf_counter() - begun
+            wire.create_topic(connection, FIRST_TOPIC)
+            wire.first_acknowledgement(connection, FIRST_TOPIC)
+            acknowledged = time.perf_counter() - begun
+            connection.close()
+        except (OSError, TimeoutError) as reason:
+            self.kill()
+            raise self.did_not_start(reason) from reason
+        return StartTimes(answered, acknowledged)
+
+    def spawn(self) -> float:
+        """Starts it and waits for nothing; when that was, by `time.perf_counter`."""
         command = self._kafka_command() if self.target.kind == "kafka" else self._ottla_command()
         # An installed broker has its bytecode beside it, whatever the shell of whoever measures says.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -105,17 +130,12 @@ class Broker:
                 start_new_session=True,
                 env=environment,
             )
-        try:
-            connection = wire.first_answer(self.port)
-            answered = time.perf_counter() - begun
-            wire.create_topic(connection, FIRST_TOPIC)
-            wire.first_acknowledgement(connection, FIRST_TOPIC)
-            acknowledged = time.perf_counter() - begun
-            connection.close()
-        except (OSError, TimeoutError) as reason:
-            self.kill()
-            raise RuntimeError(f"{self.target.title} did not start: {reason}\n{self._last_output()}") from reason
-        return StartTimes(answered, acknowledged)
+        return begun
+
+    def did_not_start(self, reason: Exception) -> RuntimeError:
+        """What is raised then, with the last that it said."""
+        said = self.output.read_text(errors="replace")[-2000:] if self.output.exists() else ""
+        return RuntimeError(f"{self.target.title} did not start: {reason}\n{said}")
 
     def stop(self) -> None:
         """As an operator does it."""
@@ -147,6 +167,8 @@ class Broker:
         if not self.port:
             (self.port,) = free_ports(1)
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data), "--kafka", self.bootstrap]
+        if self.metadata is not None:
+            command += ["--metadata", self.metadata]
         for key, value in {**dict(self.target.settings), **self.settings}.items():
             command += ["--set", f"{key}={value}"]
         return command
@@ -157,20 +179,23 @@ class Broker:
         properties = self.data / "server.properties"
         if not properties.exists():
             self.data.mkdir(parents=True)
-            self.port, controller_port = free_ports(2)
-            properties.write_text(self._kafka_properties(controller_port))
+            if not self.port:
+                self.port, self.controller_port = free_ports(2)
+            properties.write_text(self._kafka_properties())
             format_it = ["kafka.tools.StorageTool", "format", "-t", KAFKA_CLUSTER_ID, "-c", str(properties)]
-            done = subprocess.run([*java, *format_it, "--standalone"], capture_output=True, text=True, check=False)
+            if KAFKA_VOTERS not in self.settings:
+                format_it.append("--standalone")
+            done = subprocess.run([*java, *format_it], capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(f"Kafka's storage could not be formatted: {done.stdout}{done.stderr}")
         return [*java, "kafka.Kafka", str(properties)]
 
-    def _kafka_properties(self, controller_port: int) -> str:
+    def _kafka_properties(self) -> str:
+        controllers = {} if KAFKA_VOTERS in self.settings else {KAFKA_BOOTSTRAP: f"127.0.0.1:{self.controller_port}"}
         lines = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.log_directory),
@@ -179,10 +204,8 @@ class Broker:
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
+            **controllers,
             **dict(self.target.settings),
             **self.settings,
         }
         return "".join(f"{key}={value}\n" for key, value in lines.items())
-
-    def _last_output(self) -> str:
-        return self.output.read_text(errors="replace")[-2000:] if self.output.exists() else ""

@@ -82,6 +82,14 @@ PANELS = (
         "Connections, one request in flight on each: requests/s",
         [(f"{count:,}", f"connections: {count:,}", "requests/s") for count in (10, 100, 1_000, 5_000, 10_000)],
     ),
+    Panel("Three brokers: produce, MB/s", [(size, f"cluster: produce {size}", "MB/s") for size in SIZES]),
+    Panel(
+        "Three brokers: kill -9 of the leader to the next acknowledged write, s",
+        [
+            ("median", "cluster: failover", "until the next acknowledged write s"),
+            ("longest", "cluster: failover", "the longest s"),
+        ],
+    ),
 )
 COLUMNS = 2
 

@@ -9,13 +9,13 @@ from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WR
 
 LOAD_GROUPS = ("produce", "consume", "requests", "latency")
 LIFE_GROUPS = ("start", "idle", "memory")
-SCALING_GROUPS = ("partitions", "connections", "log-size", "compaction", "coordinator")
-ROUND_GROUPS = ("spark", "catch-up", "transactions")
+SCALING_GROUPS = ("partitions", "connections", "log-size", "compaction", "coordinator", "cluster-partitions")
+ROUND_GROUPS = ("spark", "catch-up", "transactions", "cluster")
 GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
-    OTTLA_WRITTEN.key: {"load": 75, "spark": 180, "catch-up": 60, "partitions": 30, "connections": 25, "log-size": 20},
+    OTTLA_WRITTEN.key: {"load": 75, "cluster": 120},
     KAFKA.key: {
         "load": 120,
         "spark": 200,
@@ -26,6 +26,8 @@ SECONDS = {
         "transactions": 55,
         "compaction": 90,
         "coordinator": 90,
+        "cluster": 300,
+        "cluster-partitions": 400,
     },
     OTTLA.key: {
         "load": 60,
@@ -37,6 +39,8 @@ SECONDS = {
         "transactions": 45,
         "compaction": 45,
         "coordinator": 60,
+        "cluster": 120,
+        "cluster-partitions": 150,
     },
     KAFKA_SYNCED.key: {"load": 130},
 }
@@ -48,6 +52,11 @@ LOAD_OF = {
     KAFKA_SYNCED.key: ("produce", "requests", "latency"),
 }
 BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
+WITH_BOTH_PROMISES = (OTTLA_WRITTEN.key, *BESIDE_EACH_OTHER)
+TARGETS_OF = {"cluster": WITH_BOTH_PROMISES}
+"""Those of each kind but a load; where nothing is said, `BESIDE_EACH_OTHER`."""
+TOGETHER = {"cluster": "cluster-partitions"}
+"""Who asks for the one gets the other as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ def steps(groups: Sequence[str], targets: Sequence[str], rounds: int) -> list[St
     """
     for unknown in [*(set(groups) - set(GROUPS)), *(set(targets) - set(TARGETS))]:
         raise ValueError(f"{unknown!r} is not known; rows are {', '.join(GROUPS)}; targets are {', '.join(TARGETS)}")
+    wanted_kinds = {*groups, *(TOGETHER[group] for group in groups if group in TOGETHER)}
     planned = []
     for number in range(1, rounds + 1):
         order = [target for key, target in TARGETS.items() if key in targets]
@@ -86,10 +96,9 @@ def steps(groups: Sequence[str], targets: Sequence[str], rounds: int) -> list[St
                 planned.append(Step(number, target, "load", wanted))
         once = SCALING_GROUPS if number == 1 else ()
         for kind in (*ROUND_GROUPS, *once):
-            if kind in groups:
-                planned += [
-                    Step(number, target, kind, frozenset()) for target in order if target.key in BESIDE_EACH_OTHER
-                ]
+            if kind in wanted_kinds:
+                concerned = TARGETS_OF.get(kind, BESIDE_EACH_OTHER)
+                planned += [Step(number, target, kind, frozenset()) for target in order if target.key in concerned]
     return planned
 
 

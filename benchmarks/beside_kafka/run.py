@@ -17,6 +17,8 @@ from benchmarks.beside_kafka.page_cache import PageCacheFiller
 from benchmarks.beside_kafka.plan import LOAD_GROUPS, Step, remaining_seconds
 from benchmarks.beside_kafka.rows import (
     catch_up,
+    cluster,
+    cluster_partitions,
     compaction,
     connections,
     coordinator,
@@ -40,6 +42,8 @@ OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "transactions": transactions.measure,
     "compaction": compaction.measure,
     "coordinator": coordinator.measure,
+    "cluster": cluster.measure,
+    "cluster-partitions": cluster_partitions.measure,
 }
 
 
@@ -95,11 +99,13 @@ def run(
     scale: float = 1.0,
     fill: bool = True,
     keep: Callable[[Figures, list[str]], object] = lambda *_: None,
+    catch_up_gb: float = 1.0,
 ) -> tuple[Figures, list[str]]:
     """All steps: what they measured, and what failed.
 
-    One broker is up at a time. What one step wrote is on disk and removed before the next begins. A step that fails
-    ends there and is told of; the others are run all the same. `keep` is called after each step with what there is.
+    One broker, or one cluster, is up at a time. What one step wrote is on disk and removed before the next begins. A
+    step that fails ends there and is told of; the others are run all the same. `keep` is called after each step with
+    what there is.
     """
     figures, failures, begun = Figures(), [], time.perf_counter()
     shutil.rmtree(work / "data", ignore_errors=True)
@@ -118,6 +124,7 @@ def run(
             fill_page_cache=filler.fill if fill else lambda: None,
             say=lambda text: say(f"    {text}"),
             scale=scale,
+            catch_up_gb=catch_up_gb,
         )
         try:
             if step.kind == "load":

@@ -1,4 +1,4 @@
-"""One target in one round: its broker, the load against it, and where the figures go."""
+"""One target in one round: its broker or its three, the load against it, and where the figures go."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from benchmarks.beside_kafka.brokers import Broker, Target
+from benchmarks.beside_kafka.cluster import Cluster
 from benchmarks.beside_kafka.figures import Figures
 from benchmarks.beside_kafka.load_generator import LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds
@@ -30,6 +31,8 @@ class Session:
     fill_page_cache: Callable[[], object]
     say: Callable[[str], None]
     scale: float = 1.0
+    catch_up_gb: float = 1.0
+    """How far a replica is behind that catches up."""
     _brokers: int = field(default=0)
 
     def new_broker(self, **settings: str) -> Broker:
@@ -39,12 +42,19 @@ class Session:
         broker.remove()
         return broker
 
+    def new_cluster(self) -> Cluster:
+        """Three brokers over new, empty data directories; not started."""
+        self._brokers += 1
+        cluster = Cluster(self.target, self.work / f"cluster-{self._brokers}", self.kafka_class_path)
+        cluster.remove()
+        return cluster
+
     def program(self, name: str) -> Path:
         """A compiled part of the load generator."""
         libraries = (librdkafka(),) if name == "load" else ()
         return compiled(name, self.work / "bin", libraries)
 
-    def load(self, broker: Broker) -> LoadGenerator:
+    def load(self, broker: Broker | Cluster) -> LoadGenerator:
         return LoadGenerator(self.program("load"), broker.bootstrap)
 
     def count(self, records: int) -> int:
@@ -58,11 +68,13 @@ class Session:
     def record(self, row: str, metric: str, value: float) -> None:
         self.figures.add(row, metric, self.target.key, value)
 
-    def create_topic(self, broker: Broker, name: str, partitions: int = 1, **configs: str) -> float:
+    def create_topic(
+        self, broker: Broker | Cluster, name: str, partitions: int = 1, replication_factor: int = 1, **configs: str
+    ) -> float:
         """Seconds until every partition of the new topic has a leader."""
         begun = time.perf_counter()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
-        topic = NewTopic(name, min(partitions, PARTITIONS_AT_ONCE), 1, config=configs)
+        topic = NewTopic(name, min(partitions, PARTITIONS_AT_ONCE), replication_factor, config=configs)
         for creation in admin.create_topics([topic], request_timeout=ADMIN_PATIENCE_S).values():
             creation.result()
         for total in range(2 * PARTITIONS_AT_ONCE, partitions + PARTITIONS_AT_ONCE, PARTITIONS_AT_ONCE):
@@ -84,7 +96,7 @@ class Session:
         load.produce("warm-up", size=100, count=count)
         load.consume("warm-up", count=count)
 
-    def measure_cpu(self, broker: Broker) -> Callable[[], CpuSeconds]:
-        """Call it when the work is done, for what the broker used since now."""
-        before = cpu_seconds(broker.pid)
-        return lambda: cpu_seconds(broker.pid) - before
+    def measure_cpu(self, broker: Broker | Cluster) -> Callable[[], CpuSeconds]:
+        """Call it when the work is done, for what the broker, or all of the cluster, used since now."""
+        before = {pid: cpu_seconds(pid) for pid in broker.pids}
+        return lambda: sum((cpu_seconds(pid) - used for pid, used in before.items()), start=CpuSeconds(0.0, 0.0))

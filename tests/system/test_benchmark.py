@@ -13,7 +13,7 @@ from benchmarks.beside_kafka.aims import SECTIONS
 from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.plan import steps
 from benchmarks.beside_kafka.report import Report, markdown
-from benchmarks.beside_kafka.rows import catch_up, compaction, connections, throughput
+from benchmarks.beside_kafka.rows import catch_up, cluster, compaction, connections, throughput
 from benchmarks.beside_kafka.run import OTHER_ROWS, run
 from benchmarks.beside_kafka.session import Session
 

@@ -7,7 +7,7 @@
     there may be other brokers    APIs that brokers ask each other for
 
 All the others, of administrators and of rare clients, are read when they are first asked for: a few milliseconds each.
-What is here takes longer all together, and is read one file in a turn of the event loop, which serves others in between.
+What is here takes longer all together: it is read one file in a turn of the event loop, which serves others meanwhile.
 """
 
 from collections.abc import Callable, Mapping

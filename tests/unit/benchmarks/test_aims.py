@@ -5,7 +5,8 @@ import pytest
 from benchmarks.beside_kafka.aims import AT_LEAST, AT_MOST, SECTIONS, Aim, comparisons
 from benchmarks.beside_kafka.figures import Figures, Place
 
-WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, COORDINATORS = SECTIONS
+WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, *CLUSTER, COORDINATORS = SECTIONS
+CLUSTER_WRITTEN, CLUSTER_ON_DISK = CLUSTER
 
 
 def judged(section, row, metric, **values):
@@ -85,6 +86,16 @@ def test_the_median_of_two_rounds_lies_between_them():
             "Ottla ≤ 1.5",
             "ok",
         ),
+        (CLUSTER_WRITTEN, "cluster: produce 1 KB", "MB/s", 149, 100, "≥ 1.5", "missed"),
+        (CLUSTER_WRITTEN, "cluster: produce 1 KB", "broker CPU s/GB", 50, 100, "≤ 0.5", "ok"),
+        (CLUSTER_WRITTEN, "cluster: latency at 1,000/s", "ack p99 ms", 31, 100, "≤ 0.3", "missed"),
+        (CLUSTER_WRITTEN, "cluster: latency at 1,000/s", "ack p50 ms", 31, 100, "", ""),
+        (CLUSTER_WRITTEN, "cluster: replica that catches up", "MB/s", 1, 100, "", ""),
+        (CLUSTER_ON_DISK, "cluster: produce 1 KB", "MB/s", 100, 100, "≥ 1", "ok"),
+        (CLUSTER_ON_DISK, "cluster: produce 1 KB", "broker CPU s/GB", 90, 100, "", ""),
+        (CLUSTER_ON_DISK, "cluster: latency at 1,000/s", "ack p99 ms", 90, 100, "", ""),
+        (CLUSTER_ON_DISK, "cluster: failover", "until the next acknowledged write s", 1.6, 9, "Ottla ≤ 1.5", "missed"),
+        (CLUSTER_ON_DISK, "cluster: failover", "the longest s", 3.9, 9, "Ottla ≤ 4", "ok"),
     ],
 )
 def test_every_aim_stands_at_its_rows(section, row, metric, ottla, kafka, aim, verdict):

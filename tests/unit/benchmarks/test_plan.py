@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.beside_kafka.plan import GROUPS, remaining_seconds, steps
+from benchmarks.beside_kafka.run import OTHER_ROWS
 
 ALL = ("ottla-written", "kafka", "ottla", "kafka-synced")
 
@@ -20,6 +21,23 @@ def test_scaling_rows_are_measured_once_and_beside_each_other():
 def test_what_varies_between_rounds_is_measured_in_each():
     for kind in ("spark", "catch-up", "transactions"):
         assert [step.target.key for step in steps([kind], ALL, 2)] == ["kafka", "ottla", "ottla", "kafka"]
+
+
+def test_clusters_are_measured_in_each_round_and_what_takes_minutes_once():
+    planned = steps(["cluster"], ALL, 2)
+    assert [(step.round, step.target.key) for step in planned if step.kind == "cluster"] == [
+        *((1, key) for key in ("ottla-written", "kafka", "ottla")),
+        *((2, key) for key in ("ottla", "kafka", "ottla-written")),
+    ]
+    many = [(step.round, step.target.key) for step in planned if step.kind == "cluster-partitions"]
+    assert many == [(1, "kafka"), (1, "ottla")]
+    assert steps(["cluster-partitions"], ALL, 2) == [step for step in planned if step.kind == "cluster-partitions"]
+
+
+def test_what_is_measured_has_a_time_and_a_program():
+    for step in steps(GROUPS, ALL, 2):
+        assert step.seconds > 0
+        assert step.kind == "load" or step.kind in OTHER_ROWS
 
 
 def test_a_target_has_only_the_rows_that_concern_it():
