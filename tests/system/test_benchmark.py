@@ -55,6 +55,23 @@ def few_connections(monkeypatch):
         monkeypatch.setattr(connections, name, count)
 
 
+@pytest.mark.long
+def test_a_small_run_of_three_brokers_gives_every_figure(tmp_path):
+    figures, failures = run(
+        steps(["cluster"], ["ottla"], 1), tmp_path, no_kafka, lambda _: None, scale=0.001, fill=False
+    )
+    assert failures == []
+    rows = {place.row for place in figures.places()}
+    assert rows == {
+        *(f"{cluster.PRODUCE}{name}" for _, name, _ in cluster.SIZES),
+        cluster.LATENCY,
+        cluster.CATCH_UP,
+        cluster.FAILOVER,
+        "cluster: 10,000 partitions",
+    }
+    assert (figures.median(cluster.FAILOVER, "the longest s", "ottla") or 0) > 0
+
+
 def test_many_connections_are_all_answered(tmp_path, monkeypatch):
     few_connections(monkeypatch)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -42,7 +42,7 @@ def measure(session: Session) -> None:
 def _measure(session: Session, broker: Broker, size: int, records: int, keys: int) -> None:
     row, topic = f"compaction of {size:,} B records", f"compacted-{size}"
     segment_bytes = max(MINIMUM_SEGMENT_BYTES, int(SEGMENT_BYTES * session.scale))
-    session.create_topic(broker, topic, 1, **{"segment.bytes": str(segment_bytes), **KEPT})
+    session.create_topic(broker, topic, 1, 1, **{"segment.bytes": str(segment_bytes), **KEPT})
     session.fill_page_cache()
     _write(broker, topic, size, records, keys)
     folder = broker.log_directory / f"{topic}-0"

@@ -23,7 +23,7 @@ def measure(session: Session) -> None:
         records = max(FIRST_RECORDS * segment_bytes // SEGMENT_BYTES, 1)
         try:
             broker.start()
-            session.create_topic(broker, TOPIC, 1, **{"segment.bytes": str(segment_bytes)})
+            session.create_topic(broker, TOPIC, 1, 1, **{"segment.bytes": str(segment_bytes)})
             session.fill_page_cache()
             session.load(broker).produce(TOPIC, size=SIZE, count=records)
             broker.stop()

@@ -9,7 +9,7 @@ import pytest
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.apis import APIS
-from ottla.metadata.image.delta import apply_records
+from ottla.metadata.image.delta import MetadataDelta, apply_records
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.runtime import garbage
@@ -67,7 +67,7 @@ def of(*parts: Part) -> list[object]:
     return [*(each for part in parts for each in (*part.apis, *part.modules)), "settled"]
 
 
-def in_order(*topics: str) -> Iterator[tuple[MetadataImage, object]]:
+def in_order(*topics: str) -> Iterator[tuple[MetadataImage, MetadataDelta]]:
     image = ALONE
     for number, topic in enumerate(topics, 1):
         image, delta = apply_records(image, [topic_record(topic, number)])
