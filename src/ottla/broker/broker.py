@@ -1,10 +1,12 @@
 """Everything a broker can do, in one place for its doors."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from ottla.broker.access import Authorizer
 from ottla.broker.active_producers import ActiveProducers
-from ottla.broker.client_metrics import ClientMetricsService
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
@@ -32,6 +34,9 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+
+if TYPE_CHECKING:
+    from ottla.broker.client_metrics import ClientMetricsService
 
 
 class Broker(Struct, frozen=True):
@@ -65,7 +70,8 @@ class Broker(Struct, frozen=True):
     log_directories: LogDirectoryService
     features: FeatureService
     client_quotas: ClientQuotaService
-    client_metrics: ClientMetricsService
+    client_metrics: "Callable[[], ClientMetricsService]"
+    """Made when the first client asks for it."""
     controller: Controller
     """Decides while it is active; what brokers ask in their own name goes to it."""
 

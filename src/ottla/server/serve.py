@@ -12,7 +12,6 @@ from ottla.runtime import garbage
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.tasks import Tasks, run_main
 from ottla.server.local_broker import LocalBroker, cluster_line
-from ottla.server.memory_figure import lines, memory_figure
 from ottla.server.open_files import OpenFileShares, raise_open_files_limit
 from ottla.server.options import ServeOptions
 from ottla.server.server import FETCH_WATCHES_MAX
@@ -51,6 +50,8 @@ def check(options: ServeOptions) -> list[str]:
 
     Raises InvalidSettingError as `serve` does.
     """
+    from ottla.server.memory_figure import lines, memory_figure
+
     settings = BrokerSettings(_settings_of(options))
     shares = OpenFileShares.of(raise_open_files_limit())
     config = NetworkConfig.from_settings(settings, shares.connections)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.broker import Broker
-from ottla.broker.client_metrics import ClientMetricsService
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
 from ottla.broker.committed_offsets import CommittedOffsetService
@@ -61,7 +60,6 @@ from ottla.runtime.free_memory import FreeMemory, system_trim
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.sampled_rate import Windows
 from ottla.runtime.tasks import Tasks
-from ottla.server.client_metrics_topic import ClientMetricsTopic
 from ottla.server.client_quota_keeper import ClientQuotaKeeper
 from ottla.server.disk_watch import DiskWatch
 from ottla.server.doors import Doors
@@ -81,8 +79,10 @@ from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.transaction_config import TransactionConfig
 
 if TYPE_CHECKING:
+    from ottla.broker.client_metrics import ClientMetricsService
     from ottla.peers.controller_channel import ControllerChannel
     from ottla.peers.heartbeats import Disks
+    from ottla.server.client_metrics_topic import ClientMetricsTopic
     from ottla.server.membership import ClusterMembership
     from ottla.server.replication import Replication
 
@@ -125,6 +125,8 @@ class Server:
         """Called when a broker that is alone with its store hears of another one on it."""
         self._membership: ClusterMembership | None = None
         self._replication: Replication | None = None
+        self._client_metrics: ClientMetricsService | None = None
+        self._metrics_topic: ClientMetricsTopic | None = None
         self._is_started = False
         self._wire(store, listeners, is_shared=is_shared)
 
@@ -216,10 +218,6 @@ class Server:
             timer=doors.timer,
             defer=doors.loop.call_soon,
         )
-        push_bytes_max = settings.integer("telemetry.max.bytes")
-        self._client_metrics = ClientMetricsTopic(
-            lambda: str(reachable_here(self.address)), settings.node_id, push_bytes_max, doors.clock, doors.tasks
-        )
         topics = TopicService(self._controller, config, authorizer, self._require_writable, deciding)
         self._broker = Broker(
             config=config,
@@ -252,9 +250,7 @@ class Server:
             active_producers=ActiveProducers(self._replicas, authorizer),
             features=FeatureService(self._controller, authorizer),
             client_quotas=ClientQuotaService(self._controller, authorizer),
-            client_metrics=ClientMetricsService(
-                lambda: self._metadata.image, doors.clock, doors.rng, self._client_metrics, push_bytes_max
-            ),
+            client_metrics=self._receive_metrics,
             controller=self._controller,
             transaction_gate=self._gate,
             transactional_produce=TransactionalProduceService(produce, self._gate, authorizer),
@@ -298,6 +294,22 @@ class Server:
 
     def _connect(self, connection: Connection) -> KafkaConnection:
         return self._gateway.connect(connection)
+
+    def _receive_metrics(self) -> "ClientMetricsService":
+        """What takes the metrics that clients push; of many brokers it is never asked for."""
+        if self._client_metrics is None:
+            from ottla.broker.client_metrics import ClientMetricsService
+            from ottla.server.client_metrics_topic import ClientMetricsTopic
+
+            settings, doors = self._settings, self._doors
+            push_bytes_max = settings.integer("telemetry.max.bytes")
+            topic = self._metrics_topic = ClientMetricsTopic(
+                lambda: str(reachable_here(self.address)), settings.node_id, push_bytes_max, doors.clock, doors.tasks
+            )
+            self._client_metrics = ClientMetricsService(
+                lambda: self._metadata.image, doors.clock, doors.rng, topic, push_bytes_max
+            )
+        return self._client_metrics
 
     @property
     def address(self) -> Address:
@@ -386,7 +398,7 @@ class Server:
             self._fetch_purgatory.close,
             self._transactions.close,
             self._groups.close,
-            self._client_metrics.close,
+            *([self._metrics_topic.close] if self._metrics_topic is not None else []),
             lambda: self._listeners.close(DRAIN_MS),
             *([self._replication.close] if self._replication is not None else []),
             *([self._membership.close] if self._membership is not None else []),

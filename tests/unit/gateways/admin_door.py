@@ -51,7 +51,7 @@ class AdminDoor:
         self.client_quotas = ClientQuotaService(self.controller, authorizer)
         self.clock = ManualClock()
         self.pushes: list[Push] = []
-        self.client_metrics = ClientMetricsService(lambda: self.image, self.clock, SeededRng(1), self, 1_000)
+        self.telemetry = ClientMetricsService(lambda: self.image, self.clock, SeededRng(1), self, 1_000)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids)
         self.reached_at = Address("broker.example", 19092)
 
@@ -66,6 +66,10 @@ class AdminDoor:
     def partition_of_group(self, group_id: str) -> int:
         """The partition of the offsets topic that keeps the group."""
         return partition_of_key(group_id, len(self.image.topics_by_name[CONSUMER_OFFSETS_TOPIC].partitions))
+
+    def client_metrics(self) -> ClientMetricsService:
+        """What takes the metrics that clients push."""
+        return self.telemetry
 
     def receive(self, push: Push) -> None:
         """Take metrics that a client has pushed."""

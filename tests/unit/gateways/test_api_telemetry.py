@@ -69,7 +69,7 @@ async def test_a_client_asks_and_pushes_and_what_it_is_comes_with_it(door: Admin
     assert door.pushes == [Push(asked.client_instance_id, attributes, 4, b"metrics", True)]
     assert client.ask(PUSH, push).error_code == ErrorCode.INVALID_REQUEST
     client.connection.on_close()
-    assert len(door.client_metrics) == 0
+    assert len(door.telemetry) == 0
 
 
 async def test_a_client_that_has_not_said_what_it_is_is_unknown(door: AdminDoor) -> None:

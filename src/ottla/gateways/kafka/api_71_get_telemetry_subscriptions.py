@@ -14,7 +14,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
 
 def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
     """Tell a client which of its metrics to push, how often, and under which ids."""
-    service = ctx.broker.client_metrics
+    service = ctx.broker.client_metrics()
     try:
         client_instance_id, asked_for = service.ask(request.client_instance_id, attributes_of(ctx))
     except ApiError as error:

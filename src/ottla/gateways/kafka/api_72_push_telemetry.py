@@ -19,7 +19,7 @@ def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryR
         is_last=request.terminating,
     )
     try:
-        ctx.broker.client_metrics.push(push, request.subscription_id)
+        ctx.broker.client_metrics().push(push, request.subscription_id)
     except ApiError as error:
         return PushTelemetryResponse(error_code=error.code)
     ctx.kafka_connection.client_instance_id = request.client_instance_id

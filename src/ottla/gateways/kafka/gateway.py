@@ -155,7 +155,7 @@ class KafkaConnection:
             operation.cancel()
         self.waiting_fetches.clear()
         if self.client_instance_id is not None:
-            self.gateway.broker.client_metrics.forget(self.client_instance_id)
+            self.gateway.broker.client_metrics().forget(self.client_instance_id)
         if self.principal.type == BROKER and self.gateway.on_broker_left is not None:
             self.gateway.on_broker_left(int(self.principal.name))
 
