@@ -32,6 +32,7 @@ from benchmarks.beside_kafka.rows import (
     transactions,
 )
 from benchmarks.beside_kafka.session import Session
+from ottla.client import ClientError
 
 OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "spark": spark.measure,
@@ -48,7 +49,7 @@ OTHER_ROWS: dict[str, Callable[[Session], None]] = {
 
 
 # What a broker or its client can do wrong; anything else is a mistake in these programs.
-FAILURES = (LoadError, RuntimeError, OSError, KafkaException, subprocess.TimeoutExpired)
+FAILURES = (LoadError, RuntimeError, OSError, KafkaException, ClientError, subprocess.TimeoutExpired)
 
 
 def measure_load(session: Session, groups: frozenset[str]) -> None:

@@ -129,8 +129,8 @@ class Cluster:
             except (BrokerError, *NO_CONNECTION) as error:
                 if self._pool.closed or (isinstance(error, BrokerError) and not error.retriable):
                     raise
-                if self.metadata.updated_ms is None:
-                    raise
+                if self.metadata.updated_ms is None and not isinstance(error, BrokerError):
+                    raise  # a client that reaches nobody says so at once
                 self.metadata.stale = self.metadata.stale or not isinstance(error, BrokerError)
                 delay_ms = self._backoff.delay_ms(failures, self.io.rng)
                 if deadline.left_ms <= delay_ms:

@@ -298,6 +298,19 @@ def test_a_coordinator_is_remembered_until_it_is_contradicted(run):
         run(action, broker.address)
 
 
+def test_a_coordinator_that_is_not_there_yet_is_waited_for_by_a_client_that_has_just_begun(run):
+    def coordinator(error_code: int) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(coordinators=(Coordinator(key="g", node_id=1, error_code=error_code),))
+
+    async def ask(cluster: Cluster) -> int:
+        return await cluster.retrying(lambda: cluster.coordinator("g"), cluster.deadline())
+
+    with ScriptedBroker() as broker:
+        not_yet = coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        broker.handlers[FindCoordinatorRequest] = in_turn(not_yet, not_yet, coordinator(0))
+        assert run(ask, broker.address) == 1
+
+
 def test_brokers_that_all_moved_are_found_by_the_bootstrap_address(run, closed_port):
     with ScriptedBroker({"t": 1}) as old, ScriptedBroker({"t": 1}) as new:
 
