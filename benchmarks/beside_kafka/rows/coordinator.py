@@ -14,7 +14,7 @@ from ottla.model.topic_partition import TopicPartition
 COMMITS = 2_000_000
 PARTITIONS = 100
 GROUPS = 200
-CLIENTS = 4
+CLIENTS = 16
 TOPIC = "committed"
 ROW = f"{COMMITS:,} offset commits"
 API_TIMEOUT_MS = 300_000
