@@ -22,7 +22,7 @@ from tests.system.test_pipelines import Broker
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-ROWS = 3_000
+ROWS = 1_500
 BATCH = 100
 _names = count()
 
@@ -139,3 +139,15 @@ def started(new_broker: Callable[..., BrokerProcess], spark: SparkCluster) -> Br
     broker = new_broker()
     broker.host = spark.host
     return broker.start()
+
+
+def test_brokers_that_workers_cannot_reach_are_named_before_anything_begins(new_broker, tmp_path):
+    broker = new_broker().start()
+    there = Broker(broker.bootstrap)
+    pipeline(tmp_path, there, rows=10)
+    words = [*command(SparkCluster(tmp_path, host="spark.example.org", port=7077), broker.bootstrap)]
+    run = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert f"cannot reach the broker at {broker.bootstrap}" in run.stderr
+    assert run.stderr.count("\n") == 1

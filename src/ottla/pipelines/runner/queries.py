@@ -12,7 +12,7 @@ from ottla.pipelines.compiler.records import visible
 from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
-from ottla.pipelines.runner.table_write import TableWrite
+from ottla.pipelines.runner.table_write import TableWrite, unfenced
 from ottla.pipelines.runner.topic_write import TopicWrite, dealt_out, topic_options
 from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
@@ -27,6 +27,8 @@ class Running:
     spark: SparkSession
     bootstrap: str
     until_caught_up: bool
+    fence: Callable[[str], Callable[[], None]] = lambda query: unfenced
+    """Of a query: what raises FencedError when another driver has its checkpoint."""
 
 
 def query_name(spec: PipelineSpec, sink: Sink) -> str:
@@ -94,7 +96,8 @@ def _written(
         # Spark refuses data sources written in Python in the update mode; a function that it calls may do the same.
         return records, TopicWrite(sink, running.bootstrap) if sink.output == "update" else None
     rows, letters = visible(compiled.rows[sink.input]), compiled.letters_of(sink)
-    write = TableWrite(compiled.spec, sink, running.bootstrap, has_letters=letters is not None)
+    fence = running.fence(query_name(compiled.spec, sink))
+    write = TableWrite(compiled.spec, sink, running.bootstrap, has_letters=letters is not None, fence=fence)
     if letters is None:
         return rows, write
     good = rows.select(f.struct(*rows.columns).alias(GOOD))

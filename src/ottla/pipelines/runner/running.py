@@ -4,7 +4,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,10 @@ from ottla.pipelines.live_view import View, Watching
 from ottla.pipelines.runner.audited import Audited, audit_of
 from ottla.pipelines.runner.beginning import require_begun
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
-from ottla.pipelines.runner.failure import Failure
+from ottla.pipelines.runner.failure import Failure, Verdict
 from ottla.pipelines.runner.stop_signals import StopSignals
 from ottla.pipelines.runner.supervisor import Supervisor, Watcher
+from ottla.pipelines.runner.taking import Taken, take_in_brokers
 from ottla.pipelines.session import Session, SessionOptions, SparkEndedError
 from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import SystemClock
@@ -57,10 +58,16 @@ def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View
                 stack.callback(view.close)
                 for spec in specs:
                     take_checkpoints(spec, stack)
+                waits = partial(_waits, view)
+                taken = take_in_brokers(specs, options.bootstrap, stack, waits, options.master)
                 made = session(specs[0], options.master, options.memory, options.conf or {})
-                return supervise(stack.enter_context(made).spark, specs, options, view, signals)
+                return supervise(stack.enter_context(made).spark, specs, options, view, signals, taken)
         except KeyboardInterrupt:
             return Outcome([], signals.received[0] if signals.received else signal.SIGINT)
+
+
+def _waits(view: View, name: str, reason: str) -> None:
+    view.event("waiting", name, reason=reason)
 
 
 def supervise(
@@ -69,6 +76,7 @@ def supervise(
     options: RunOptions,
     view: View,
     signals: StopSignals | None = None,
+    taken: Taken | None = None,
 ) -> Outcome:
     """Run them on a session that is there. The checkpoints are taken already. Raises SparkEndedError."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -85,8 +93,12 @@ def supervise(
         for spec in specs:
             # A session of its own: the views of several pipelines may have the same names.
             running = Running(spark.newSession(), options.bootstrap[spec.name], options.until_caught_up)
+            if taken is not None:
+                running = replace(running, fence=taken.fence)
             for sink in spec.sinks:
                 supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), SparkQuery.progress)
+        if taken is not None:
+            taken.tell(lambda query, error: supervisor.give_up(query, Failure(str(error), Verdict.HOPELESS)))
         if signals is not None:
             signals.tell(supervisor.stop)
         try:

@@ -11,6 +11,7 @@
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -124,6 +125,7 @@ class Supervisor:
         self._clock = clock
         self._rng = rng
         self._queries: list[Supervised] = []
+        self._given_up: deque[tuple[str, Failure]] = deque()
         self._stops = 0
         # Nobody sets it: a signal handler that did might wait for the lock that the thread it interrupts is holding.
         self._pause = threading.Event()
@@ -135,6 +137,10 @@ class Supervisor:
     def stop(self) -> None:
         """End all queries after their micro-batches; called again, at once. `run` returns when they have ended."""
         self._stops += 1
+
+    def give_up(self, name: str, failure: Failure) -> None:
+        """End a query for good with the next step, and no other. May be called from any thread."""
+        self._given_up.append((name, failure))
 
     def run(self) -> list[tuple[str, Failure]]:
         """The queries that failed for good, and why."""
@@ -150,6 +156,8 @@ class Supervisor:
 
     def step(self) -> bool:
         """Look at each query once. Whether any is left to look at."""
+        while self._given_up:
+            self._end_for_good(*self._given_up.popleft())
         for each in self._queries:
             if each.state is State.WAITING and self._clock.monotonic_ms() >= each.due_ms:
                 self._start(each)
@@ -157,6 +165,18 @@ class Supervisor:
                 self._look(each)
         self._watcher.tick()
         return any(each.state in (State.WAITING, State.RUNNING) for each in self._queries)
+
+    def _end_for_good(self, name: str, failure: Failure) -> None:
+        for each in self._queries:
+            if each.name == name and each.state in (State.WAITING, State.RUNNING):
+                if each.query is not None:
+                    # One that cannot be stopped never keeps the others from going on.
+                    with suppress(Exception):
+                        each.query.stop()
+                    with suppress(Exception):
+                        self._tell(each)
+                each.state, each.failure = State.FAILED, failure
+                self._watcher.gave_up(name, failure)
 
     def _start(self, each: Supervised) -> None:
         try:

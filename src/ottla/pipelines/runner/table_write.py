@@ -1,6 +1,7 @@
 """A micro-batch into a table: first its dead letters, then its rows, each once by the number of the micro-batch."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +18,10 @@ from ottla.runtime.clock import Clock, SystemClock
 _HOUR_MS = 3_600_000
 
 logger = logging.getLogger(__name__)
+
+
+def unfenced() -> None:
+    """What is asked where nobody else can have the checkpoint."""
 
 
 class Table(Protocol):
@@ -39,8 +44,16 @@ class TableWrite:
     """What `foreachBatch` calls. A micro-batch that was written, in part or whole, is written again without harm."""
 
     def __init__(
-        self, spec: PipelineSpec, sink: TableSink, bootstrap: str, *, has_letters: bool, clock: Clock | None = None
+        self,
+        spec: PipelineSpec,
+        sink: TableSink,
+        bootstrap: str,
+        *,
+        has_letters: bool,
+        clock: Clock | None = None,
+        fence: Callable[[], None] = unfenced,
     ) -> None:
+        self._fence = fence
         self._spec = spec
         self._sink = sink
         self._bootstrap = bootstrap
@@ -53,7 +66,8 @@ class TableWrite:
             self._schedule = CompactionSchedule(kept, sink.compact.every_ms, clock or SystemClock())
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Write one micro-batch."""
+        """Write one micro-batch. Raises FencedError where another driver has the checkpoint."""
+        self._fence()
         query = query_of(batch)
         if self._table is None:
             self._table = table(self._spec, self._sink, query)

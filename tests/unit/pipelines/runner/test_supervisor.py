@@ -197,3 +197,34 @@ def test_a_micro_batch_between_two_failures_ends_the_row_of_failures():
     for _ in range(3 * ATTEMPTS_MAX):
         assert backoff.failed(Failure("?", Verdict.UNKNOWN)) is not None
         backoff.progressed()
+
+
+def test_a_query_that_is_given_up_from_outside_ends_and_the_others_go_on():
+    told, clock = Told(), ManualClock(0)
+    running, other = Query(active=True), Query(active=True)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: running, lambda query: [])
+    watched.add("p.b", lambda: other, lambda query: [])
+    assert watched.step()
+    for _ in range(2):
+        watched.give_up("p.a", Failure("another driver has it", Verdict.HOPELESS))
+        assert watched.step()
+    assert running.stopped
+    assert not other.stopped
+    assert told.lines == ["p.a gave up: another driver has it"]
+    other.isActive = False
+    assert not watched.step()
+    assert watched.run() == [("p.a", Failure("another driver has it", Verdict.HOPELESS))]
+
+
+def test_a_query_that_waits_for_its_next_start_is_given_up_without_one():
+    told, clock = Told(), ManualClock(0)
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: Query(ValueError("broken")), lambda query: [])
+    watched.step()
+    watched.step()
+    watched.give_up("p.a", Failure("another driver has it", Verdict.HOPELESS))
+    clock.advance(10_000_000)
+    assert not watched.step()
+    assert told.lines[-1] == "p.a gave up: another driver has it"
+    assert len(told.lines) == 2

@@ -1,0 +1,106 @@
+"""The checkpoints of a driver in the brokers: taken before anything begins, kept while it runs, left at the end."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+from ottla.client.blocking import BlockingClient
+from ottla.client.errors import BrokerError, ClientError
+from ottla.pipelines.runner.checkpoint import CheckpointError, directory_of, name_of
+from ottla.pipelines.runner.checkpoint_lease import CheckpointLeases, Driver, FencedError
+from ottla.pipelines.runner.lease_log import TOPIC, LeaseLog
+from ottla.pipelines.runner.reachable import require_reachable
+from ottla.pipelines.spec.model import PipelineSpec
+from ottla.runtime.clock import SystemClock
+
+CLIENT: Final[dict[str, int | str]] = {
+    "client_id": "ottla-pipeline",
+    "api_timeout_ms": 10_000,
+    "request_timeout_ms": 5_000,
+}
+"""So long a driver that ends waits for brokers that are away."""
+_AGAIN_SECONDS: Final = 1.0
+
+Waits = Callable[[str, str], None]
+"""Told the name of a pipeline and what it waits for, in a line."""
+Lost = Callable[[str, FencedError], None]
+"""Told a query, `PIPELINE.SINK`, whose checkpoint another driver has taken over."""
+
+
+class Taken:
+    """The checkpoints that a driver has taken, by query."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, tuple[CheckpointLeases, str]] = {}
+        self._fenced: dict[str, FencedError] = {}
+        self._told: Lost | None = None
+
+    def fence(self, query: str) -> Callable[[], None]:
+        """What raises FencedError when another driver has the checkpoint of a query, and ClientError while that cannot
+        be found out.
+        """
+        leases, name = self._leases[query]
+        return lambda: leases.confirm(name)
+
+    def tell(self, lost: Lost) -> None:
+        """Whom to tell, in any thread, of a checkpoint that was taken over, now or later."""
+        self._told = lost
+        for query, error in [*self._fenced.items()]:
+            lost(query, error)
+
+    def keep(self, leases: CheckpointLeases, queries: Mapping[str, str]) -> None:
+        """Keep those of one cluster, by their names there."""
+        self._leases.update({query: (leases, name) for name, query in queries.items()})
+
+        def lost(name: str, error: FencedError) -> None:
+            self._fenced[queries[name]] = error
+            if self._told is not None:
+                self._told(queries[name], error)
+
+        leases.keep(lost)
+
+
+def take_in_brokers(
+    specs: Sequence[PipelineSpec],
+    bootstrap: Mapping[str, str],
+    stack: ExitStack,
+    waits: Waits,
+    master: str | None = None,
+) -> Taken:
+    """Take the checkpoints of all sinks until the stack is closed. Those that are directories are locked already.
+
+    Brokers that are away are waited for. Raises CheckpointError where a checkpoint is in use, and where workers of
+    `master` cannot reach the brokers; then none is taken.
+    """
+    taken, driver, clock = Taken(), Driver.here(), SystemClock()
+    for where in dict.fromkeys(bootstrap[spec.name] for spec in specs):
+        here = [spec for spec in specs if bootstrap[spec.name] == where]
+        directories = {f"{spec.name}.{sink.name}": directory_of(spec, sink) for spec in here for sink in spec.sinks}
+        queries = {name_of(directory): query for query, directory in directories.items()}
+        wanted = {name: directories[query] for name, query in queries.items()}
+        client = stack.enter_context(BlockingClient(where, **CLIENT))
+        leases = stack.enter_context(CheckpointLeases(LeaseLog(client, clock), driver, clock))
+        _take(leases, wanted, partial(waits, here[0].name))
+        require_reachable(master, [node.address for node in client.cluster().brokers.values()])
+        taken.keep(leases, queries)
+    return taken
+
+
+def _take(leases: CheckpointLeases, wanted: Mapping[str, str], waits: Callable[[str], None]) -> None:
+    locked = frozenset(name for name, directory in wanted.items() if "://" not in directory)
+    told: str | None = None
+    while True:
+        try:
+            return leases.take(wanted, waits, locked)
+        except ClientError as error:
+            if isinstance(error, BrokerError) and not error.retriable:
+                raise CheckpointError(
+                    f"the checkpoint {next(iter(wanted.values()))} cannot be taken in the brokers, which keep in the"
+                    f" topic {TOPIC} who uses it: {error}"
+                ) from error
+            if str(error) != told:
+                told = str(error)
+                waits(told)
+        threading.Event().wait(_AGAIN_SECONDS)
