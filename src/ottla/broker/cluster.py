@@ -96,6 +96,14 @@ class ClusterView:
         nodes = (self._node(brokers[broker_id], connection) for broker_id in sorted(brokers))
         return tuple(node for node in nodes if node is not None)
 
+    def nodes_to_ask(self, connection: "Connection") -> tuple[Node, ...]:
+        """Where a client finds the cluster: the brokers that serve; while none does, all of them.
+
+        Brokers that were all started anew serve once a controller has heard them. A client that is told of none
+        meanwhile may forget those it knew and ask nobody ever again (librdkafka, confluentinc/librdkafka#5301).
+        """
+        return self.nodes(connection) or self.nodes(connection, with_fenced=True)
+
     def node(self, node_id: int, connection: "Connection") -> Node | None:
         """A broker that serves, or None when it is not there."""
         broker = self._current_image().brokers.get(node_id)

@@ -6,7 +6,7 @@ from ottla.gateways.kafka.api_03_metadata import API
 from ottla.gateways.kafka.topic_entries import TopicEntries
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import apply_records
-from ottla.metadata.records import BrokerRemovedRecord
+from ottla.metadata.records import BrokerChangedRecord, BrokerRegisteredRecord, BrokerRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.native.errors import MessageError
@@ -39,6 +39,27 @@ async def test_every_version_tells_brokers_topics_and_partitions(door, version):
         assert answer.cluster_id == door.image.cluster_id
     if version >= 10:
         assert topic.topic_id == door.image.topic("a").topic_id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_while_no_broker_serves_a_client_is_told_of_all_of_them(door, version):
+    """As after a start of all at once: librdkafka that is told of none asks nobody ever again."""
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
+    (own,) = door.image.brokers.values()
+    other = BrokerRegisteredRecord(2, own.broker_epoch + 1, "other.example", 9092, None)
+    fenced = [
+        BrokerChangedRecord(broker_id, epoch, fenced=True, shutting_down=False)
+        for broker_id, epoch in ((1, own.broker_epoch), (2, other.broker_epoch))
+    ]
+    await door.metadata.loader.advance((other, *fenced), from_offset=door.image.end_offset)
+    assert door.image.live_brokers() == {}
+    answer = await door.ask(API, named("a"), version)
+    told = [(broker.node_id, broker.host, broker.port) for broker in answer.brokers]
+    assert told == [(1, "broker.example", 19092), (2, "other.example", 9092)]
+    serves = BrokerChangedRecord(2, other.broker_epoch, fenced=False, shutting_down=False)
+    await door.metadata.loader.advance([serves], from_offset=door.image.end_offset)
+    answer = await door.ask(API, named("a"), version)
+    assert [broker.node_id for broker in answer.brokers] == [2]
 
 
 async def test_null_asks_for_all_topics_sorted_and_an_empty_list_for_none(door):

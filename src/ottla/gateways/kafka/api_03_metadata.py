@@ -132,7 +132,7 @@ async def _answer(
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in cluster.nodes(ctx.connection)
+            for node in cluster.nodes_to_ask(ctx.connection)
         ),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
