@@ -168,7 +168,7 @@ class ZooKeeperStore:
         name = f"{end_offset:020}-{self._rng.token_bytes(4).hex()}"
         pointer = nodes.SnapshotPointer(end_offset, name, len(pieces))
         before = await self._guarded(self._repeated(lambda: self._write_snapshot(pieces, pointer, controller_epoch)))
-        await self._guarded(self._remove_before(before, pointer))
+        await self._guarded(self._remove_before(before, pointer, controller_epoch))
 
     def watch(self, callback: Callable[[int], object]) -> None:
         """Call back after each growth of the log."""
@@ -487,23 +487,30 @@ class ZooKeeperStore:
         await self._zookeeper.commit(check, Operation("set_data", nodes.SNAPSHOT, pointer.encode(), status.version))
         return before
 
-    async def _remove_before(self, before: nodes.SnapshotPointer, newest: nodes.SnapshotPointer) -> None:
-        """Remove what was there before the last snapshot but one, and snapshots that nobody finished."""
+    async def _remove_before(
+        self, before: nodes.SnapshotPointer, newest: nodes.SnapshotPointer, controller_epoch: int
+    ) -> None:
+        """Remove what was there before the last snapshot but one, and snapshots that nobody finished.
+
+        For the controller alone: a snapshot that is not known here may be the one that its successor goes by.
+        """
         client = self._zookeeper
+        check = await self._epoch_check(controller_epoch)
         kept = {before.name, newest.name}
         for name in await client.children(nodes.SNAPSHOTS):
             if name not in kept:
                 path = f"{nodes.SNAPSHOTS}/{name}"
-                await self._remove([*(f"{path}/{piece}" for piece in await client.children(path)), path])
+                await self._remove([*(f"{path}/{piece}" for piece in await client.children(path)), path], check)
         names = await client.children(nodes.LOG)
         old = [name for name in names if int(name.partition("-")[0]) < before.start_offset]
         # The node of an append goes before its pieces: what is left of it by a crash is nothing.
-        await self._remove([f"{nodes.LOG}/{name}" for name in sorted(old, key=lambda name: ("-" in name, name))])
+        paths = [f"{nodes.LOG}/{name}" for name in sorted(old, key=lambda name: ("-" in name, name))]
+        await self._remove(paths, check)
 
-    async def _remove(self, paths: Sequence[str]) -> None:
+    async def _remove(self, paths: Sequence[str], check: Operation) -> None:
         for position in range(0, len(paths), DELETES_AT_ONCE):
             await self._zookeeper.commit(
-                *(Operation("delete", path) for path in paths[position : position + DELETES_AT_ONCE])
+                check, *(Operation("delete", path) for path in paths[position : position + DELETES_AT_ONCE])
             )
 
     # Watches.

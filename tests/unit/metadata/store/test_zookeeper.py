@@ -8,6 +8,7 @@ from kazoo.client import KazooClient
 
 from ottla.metadata.store.interface import FencedError, StoreError
 from ottla.metadata.store.location import open_store
+from ottla.metadata.store.zookeeper import ZooKeeperStore
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tests.unit.metadata.store.party import Party
 from tools.zookeeper import ZooKeeperServers
@@ -217,6 +218,32 @@ def test_what_a_snapshot_replaced_stays_until_the_one_after_it(new_party, nodes)
     assert nodes.get_children("/metadata/log") == [f"{3:020}"]
     assert len(nodes.get_children("/metadata/snapshots")) == 2
     assert first.call("read", 0) == [["snapshot 3"], [], 4, 4]
+
+
+async def test_what_a_controller_that_is_over_would_clear_away_may_be_its_successors_and_stays(location, monkeypatch):
+    hosts, _, root = location.removeprefix("zookeeper://").partition("/")
+    first, second = ZooKeeperStore(hosts, f"/{root}"), ZooKeeperStore(hosts, f"/{root}")
+    try:
+        for store in (first, second):
+            await store.open("cluster")
+        sessions = [await store.register_broker(number, b"") for number, store in enumerate((first, second), 1)]
+        old = await first.elect(sessions[0], seen_epoch=0)
+        await first.append([b"a"], controller_epoch=old, expected_end_offset=0)
+        remove_before = first._remove_before
+
+        async def stands_still(*args):
+            new = await second.elect(sessions[1], seen_epoch=old)
+            await second.append([b"b"], controller_epoch=new, expected_end_offset=1)
+            await second.write_snapshot([b"a and b"], controller_epoch=new, end_offset=2)
+            await remove_before(*args)
+
+        monkeypatch.setattr(first, "_remove_before", stands_still)
+        with pytest.raises(StoreError):
+            await first.write_snapshot([b"a"], controller_epoch=old, end_offset=1)
+        assert (await second.read(0)).snapshot == (b"a and b",)
+    finally:
+        await first.close()
+        await second.close()
 
 
 def test_the_nodes_are_those_that_people_know_from_kafka(new_party, nodes):
