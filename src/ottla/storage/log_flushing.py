@@ -28,7 +28,9 @@ async def flush_due_logs(logs: Sequence[Log], now_ms: int) -> int:
 def _is_due(log: Log, now_ms: int) -> bool:
     if log.last_flush_ms is None:
         log.last_flush_ms = now_ms
-    return log.flushed_end_offset < log.log_end_offset and now_ms - log.last_flush_ms >= log.config.flush_ms
+    # A flush of the future was before the clock went back.
+    is_recent = 0 <= now_ms - log.last_flush_ms < log.config.flush_ms
+    return log.flushed_end_offset < log.log_end_offset and not is_recent
 
 
 async def _flush(log: Log, now_ms: int) -> None:

@@ -78,6 +78,7 @@ class TransactionShard:
         "_open_partitions",
         "_timed_out_walk",
         "_transactions",
+        "_walk_count",
         "_writing",
     )
 
@@ -97,7 +98,9 @@ class TransactionShard:
         self._cluster_version = cluster_version
         self._has_partition = has_partition
         self._transactions: dict[str, Transaction] = {}
-        self._ongoing: dict[str, None] = {}
+        self._ongoing: dict[str, int] = {}
+        """What goes on, and after how many walks through it that began, or was loaded."""
+        self._walk_count = 0
         self._open_partitions = 0
         self._writing: dict[str, _Writing] = {}
         self._loaded_walk: Iterator[str] = iter(())
@@ -130,7 +133,7 @@ class TransactionShard:
             self._transactions[transactional_id] = transaction
             self._open_partitions += transaction.partition_count
         if transaction is not None and transaction.state is TransactionState.ONGOING:
-            self._ongoing[transactional_id] = None
+            self._ongoing.setdefault(transactional_id, self._walk_count)
         else:
             self._ongoing.pop(transactional_id, None)
 
@@ -403,7 +406,7 @@ class TransactionShard:
             transaction = self._transactions.get(transactional_id)
             if transaction is None or transaction.state is not TransactionState.ONGOING:
                 continue
-            if transaction.timeout_ms == NO_TIMEOUT_MS or transaction.start_ms + transaction.timeout_ms >= now_ms:
+            if transaction.timeout_ms == NO_TIMEOUT_MS or not self._is_timed_out(transactional_id, transaction, now_ms):
                 continue
             logger.info(
                 "the transaction of %r, producer %d at epoch %d, is aborted: it goes on for more than %d ms",
@@ -414,9 +417,21 @@ class TransactionShard:
             self._abort(outcome, transactional_id, transaction, now_ms)
         if looked_at < SLICE_ITEMS_MAX:
             self._timed_out_walk = None
+            self._walk_count += 1
             outcome.set_timer(TimedOutTimer(), self._config.abort_timed_out_interval_ms)
         else:
             outcome.set_timer(TimedOutTimer(), SLICE_INTERVAL_MS)
+
+    def _is_timed_out(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
+        """Whether a transaction goes on for too long by the clock, or by the walks that found it going on.
+
+        The clock may have gone back since it began, or that of the coordinator before may be ahead: its readers would
+        wait for that long.
+        """
+        if transaction.start_ms + transaction.timeout_ms < now_ms:
+            return True
+        walks = self._walk_count - self._ongoing[transactional_id]
+        return walks * self._config.abort_timed_out_interval_ms > transaction.timeout_ms
 
     def _forget_expired(self, outcome: Outcome, now_ms: int) -> None:
         """Forget ids that nobody has used for long, some in a turn of the loop."""

@@ -18,6 +18,7 @@ get are that word and a number. Everything happens in one group, `flights`.
     > delete-topics orders | create-topics orders       every topic is there until it is deleted
     > state                                  what the group is
     > wait 10s                               answers and records that the time brings are marked with when
+    > clock -1h                              the wall clock jumps, `+2h` or back; no time passes
     > restart                                the shard is loaded again from what it wrote: `unload`, then `load`;
                                              between them topics may come and go
     > forget-topic-ids                       what was written so far is read as if it had no topic ids
@@ -280,6 +281,11 @@ class Conversation:
     def do_wait(self, duration: str) -> None:
         """Let time pass."""
         self.timer.advance(_ms(duration))
+
+    def do_clock(self, by: str) -> None:
+        """Have the wall clock jump."""
+        clock = self.timer.clock
+        clock.set_now(clock.now_ms() + (-1 if by[0] == "-" else 1) * _ms(by[1:]))
 
     def empty_shard(self) -> GroupShard:
         """A shard that has loaded nothing yet."""

@@ -17,6 +17,7 @@ named by one word, which is their id; the process of `a1` is `a` unless they say
     > commit a1 epoch=2 orders-0=42 | fetch a1 epoch=2 orders-0 | delete
     > state | describe
     > wait 10s                             answers and records that the time brings are marked with when
+    > clock -1h                            the wall clock jumps, `+2h` or back; no time passes
     > restart                              the shard is loaded again from what it wrote
     > config num_standby_replicas=1        settings, by their names in StreamsConfig; the delays are 0 at first
     > group-config streams.num.standby.replicas=1       what the group sets for itself
@@ -250,6 +251,11 @@ class Conversation:
     def do_wait(self, duration: str) -> None:
         """Let time pass."""
         self.timer.advance(_ms(duration))
+
+    def do_clock(self, by: str) -> None:
+        """Have the wall clock jump."""
+        clock = self.timer.clock
+        clock.set_now(clock.now_ms() + (-1 if by[0] == "-" else 1) * _ms(by[1:]))
 
     def _heartbeat(self, request: StreamsGroupHeartbeatRequest) -> None:
         said = StreamsHeartbeat(request, "client", "/10.0.0.1")

@@ -12,6 +12,7 @@ partitions, until it is deleted.
     > written orders-0 orders-1=NOT_LEADER_OR_FOLLOWER    what became of the markers that were sent last
     > describe
     > wait 10s                               what the time brings is marked with when
+    > clock -1h                              the wall clock jumps, `+2h` or back; no time passes
     > restart                                the shard is loaded again from what it wrote; `unload`, then `load`
     > delete-topics orders
     > config id_expiration_ms=1000           settings, by their names in TransactionConfig
@@ -121,6 +122,11 @@ class Conversation:
     def do_wait(self, duration: str) -> None:
         """Let time pass."""
         self.timer.advance(_ms(duration))
+
+    def do_clock(self, by: str) -> None:
+        """Have the wall clock jump."""
+        clock = self.timer.clock
+        clock.set_now(clock.now_ms() + (-1 if by[0] == "-" else 1) * _ms(by[1:]))
 
     def do_restart(self) -> None:
         """Load the shard anew."""

@@ -69,6 +69,20 @@ async def test_a_log_is_flushed_when_flush_ms_has_passed_since_the_last_time(tmp
         assert await directory.manager.flush_due() == 0
 
 
+async def test_a_log_is_flushed_in_time_although_the_clock_went_back(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        directory.clock.set_now(10_000_000)
+        log = await directory.log(LogConfig(flush_ms=1000, **WRITTEN_IS_ENOUGH))
+        assert await directory.manager.flush_due() == 0
+        await written(directory, log)
+        directory.clock.set_now(10_000_000 - 3_600_000)
+        assert await directory.manager.flush_due() == 1
+        await written(directory, log)
+        assert await directory.manager.flush_due() == 0
+        directory.clock.advance(1000)
+        assert await directory.manager.flush_due() == 1
+
+
 @pytest.mark.parametrize("jitter_ms", [0, 400, 5000])
 async def test_segments_are_closed_earlier_by_a_jitter_drawn_for_each(tmp_path: Path, jitter_ms: int):
     """The same draws by another generator of the same seed say when."""

@@ -158,7 +158,13 @@ def _is_due(update: GroupUpdate) -> bool:
     checked = update.group.pending.get(RegexCheck)
     if not isinstance(checked, RegexCheck):
         # The first time since it was loaded: its records say when, topics may have come since.
-        return update.step.now_ms > update.group.regexes_matched_at_ms + REFRESH_MS_MIN
-    if update.step.now_ms <= checked.at_ms + REFRESH_MS_MIN:
+        return not _is_within(REFRESH_MS_MIN, update.group.regexes_matched_at_ms, update.step.now_ms)
+    if _is_within(REFRESH_MS_MIN, checked.at_ms, update.step.now_ms):
         return False
-    return checked.topics is not update.image.topics_by_name or update.step.now_ms > checked.at_ms + REFRESH_MS_MAX
+    is_old = not _is_within(REFRESH_MS_MAX, checked.at_ms, update.step.now_ms)
+    return checked.topics is not update.image.topics_by_name or is_old
+
+
+def _is_within(span_ms: int, at_ms: int, now_ms: int) -> bool:
+    """Whether something was so lately. What was in the future was before a clock went back, nobody knows how long."""
+    return 0 <= now_ms - at_ms <= span_ms

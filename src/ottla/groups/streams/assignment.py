@@ -49,7 +49,8 @@ def target_of(
         return group.assignment_epoch, group.target(member_id), None
     if group.awaits_members:
         return max(1, group.assignment_epoch), NO_TASKS, NEW_GROUP_DELAY
-    if group.assignment_epoch and step.now_ms < group.assignment_timestamp_ms + config.assignment_interval_ms:
+    # An assignment of the future was made before a clock went back, or by a coordinator whose clock is ahead.
+    if group.assignment_epoch and 0 <= step.now_ms - group.assignment_timestamp_ms < config.assignment_interval_ms:
         return group.assignment_epoch, group.target(member_id), INTERVAL_DELAY
     members = {**group.members, member_id: member}
     targets = _make(step, group, members, configured, epoch, config.num_standby_replicas)
