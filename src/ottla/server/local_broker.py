@@ -60,9 +60,17 @@ class LocalBroker:
 
     @classmethod
     async def start(
-        cls, given: Mapping[str, str], shares: OpenFileShares, clock: Clock, *, metadata: str | None = None
+        cls,
+        given: Mapping[str, str],
+        shares: OpenFileShares,
+        clock: Clock,
+        *,
+        metadata: str | None = None,
+        stop: asyncio.Event | None = None,
     ) -> "LocalBroker":
         """Start a broker with the settings that were given; `metadata` is where the store is, None for its directory.
+
+        Once `stop` is set it does not wait any longer for a controller that counts on it.
 
         Whatever was opened is closed again when it cannot start. Raises InvalidSettingError, ListenError, StoreError
         and OSError, each with one line for the person who started it.
@@ -82,7 +90,7 @@ class LocalBroker:
                 if node_id is not None:
                     settings = BrokerSettings({**given, "node.id": str(node_id)})
             try:
-                server = await _start(settings, data_dirs, location, shares, clock)
+                server = await _start(settings, data_dirs, location, shares, clock, stop)
             except BrokerIdTakenError:
                 if not is_free:
                     raise
@@ -118,7 +126,12 @@ def _data_dirs(settings: BrokerSettings) -> list[Path]:
 
 
 async def _start(
-    settings: BrokerSettings, data_dirs: Sequence[Path], location: str, shares: OpenFileShares, clock: Clock
+    settings: BrokerSettings,
+    data_dirs: Sequence[Path],
+    location: str,
+    shares: OpenFileShares,
+    clock: Clock,
+    stop: asyncio.Event | None,
 ) -> Server:
     if is_shared(location):
         for name in _TOLD_IN_CLUSTERS:
@@ -159,17 +172,19 @@ async def _start(
         raise
     try:
         await server.start()
-        await _until_active(server, doors)
+        await _until_active(server, doors, stop)
     except BaseException:
         await server.stop()
         raise
     return server
 
 
-async def _until_active(server: Server, doors: Doors) -> None:
+async def _until_active(server: Server, doors: Doors, stop: asyncio.Event | None) -> None:
     """Wait until the controller counts on a broker; where there is no controller clients are served as well."""
     end_ms = doors.clock.monotonic_ms() + ACTIVE_WITHIN_MS
     while not server.is_active and doors.clock.monotonic_ms() < end_ms:
+        if stop is not None and stop.is_set():
+            return
         await doors.timer.sleep(_LOOK_AGAIN_MS)
 
 

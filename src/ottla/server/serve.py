@@ -95,7 +95,9 @@ async def _run(
     brokers: list[LocalBroker] = []
     try:
         for settings in given:
-            brokers.append(await LocalBroker.start(settings, shares, clock, metadata=metadata))
+            brokers.append(await LocalBroker.start(settings, shares, clock, metadata=metadata, stop=stop))
+            if stop.is_set():
+                return
             if len(given) == 1:
                 garbage.settle()
             on_ready(brokers[-1].ready_line)
