@@ -101,6 +101,9 @@ class ConfluentMember(GroupMember):
         self._protocol: dict[str, str] = {"group.protocol": protocol}
         if protocol == "classic":
             self._protocol["session.timeout.ms"] = str(SESSION_MS)
+            # Else librdkafka begins anew when it has lost all brokers at once, and a member that was about to join
+            # waits for an answer of one that it let go of, for minutes: whatever the brokers do, nobody asks them.
+            self._protocol["metadata.recovery.strategy"] = "none"
 
     def live(self) -> None:
         """One life."""
