@@ -11,7 +11,7 @@ from chaos.cluster_chapter import BROKER_SETTINGS, REPLICAS, ClusterResult, Clus
 from chaos.cluster_faults import FAULTS
 from chaos.crash_run import summary, sums
 from chaos.host_cluster import HostCluster, why_not
-from chaos.host_faults import FLUSHED_ONLY, HOST_FAULTS
+from chaos.host_faults import FLUSHED_ONLY, HOST_FAULTS, ON_REQUEST
 from tests.cluster import Cluster
 
 ROUNDS_PER_CHAPTER = 24
@@ -77,15 +77,15 @@ def _told(on_round: Callable[[int, ClusterRound], None], first: int, done: Clust
 def run_cluster(
     root: Path, rounds: int, seed: int, on_round: Callable[[int, ClusterRound], None], wanted: str = ""
 ) -> ClusterReport:
-    """`rounds` faults, those whose names have `wanted` in them. In every second chapter nothing is flushed before it is
-    acknowledged.
+    """`rounds` faults: those whose names have `wanted` in them, and some only when it is their name. In every second
+    chapter nothing is flushed before it is acknowledged.
 
     Faults of processes alone are done to brokers that share a file, those of hosts to brokers that have one each.
     """
     rng = Random(seed)
     report = ClusterReport(seed)
     of_processes = [name for name in FAULTS if wanted in name]
-    of_hosts = [name for name in HOST_FAULTS if wanted in name]
+    of_hosts = [name for name in HOST_FAULTS if wanted in name and (wanted == name or name not in ON_REQUEST)]
     reason = why_not() if of_hosts else None
     if reason is not None:
         report.left_out = reason

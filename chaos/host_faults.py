@@ -12,6 +12,9 @@ CUT_S = (3.0, 20.0)
 """How long a way is cut: for less than `broker.session.timeout.ms` by default, or for more."""
 LONG_S = 20.0
 """Twice `broker.session.timeout.ms` and more: others are elected meanwhile."""
+CUT_OFF_S = 45.0
+"""For the controller to miss the others, and for another to be elected and to miss the first, twice over."""
+MINUTES_S = 300.0
 FULL_S = 12.0
 SESSION_ENDED_S = 12.0
 """A broker whose disk is new is another one for ZooKeeper until the session of the one before has ended."""
@@ -25,6 +28,15 @@ def zookeeper_away(cluster: HostCluster, rng: Random) -> None:
     for number in range(count):
         cluster.zookeeper.kill(number)
     time.sleep(rng.uniform(*CUT_S))
+    cluster.zookeeper.start()
+
+
+def zookeeper_away_for_minutes(cluster: HostCluster, _rng: Random) -> None:
+    """What is decided already holds: leaders lead, followers follow, and clients notice nothing."""
+    count = len(cluster.zookeeper.ports)
+    for number in range(count):
+        cluster.zookeeper.kill(number)
+    time.sleep(MINUTES_S)
     cluster.zookeeper.start()
 
 
@@ -55,6 +67,14 @@ def cut_one_way_in(cluster: HostCluster, rng: Random) -> None:
     """They hear it, and it does not hear them."""
     victim = _any(cluster, rng)
     with _cut(cluster, rng.uniform(*CUT_S)):
+        cluster.network.cut_in(victim, cluster.others(victim))
+
+
+def cut_controller_from_brokers(cluster: HostCluster, _rng: Random) -> None:
+    """The one that decides hears nobody but ZooKeeper, for so long that another is to decide."""
+    victim = _id_of(cluster, cluster.controller)
+    with _cut(cluster, CUT_OFF_S):
+        cluster.network.cut_out(victim, cluster.others(victim))
         cluster.network.cut_in(victim, cluster.others(victim))
 
 
@@ -109,10 +129,12 @@ def power_cut_of_all(cluster: HostCluster, rng: Random) -> None:
 
 HOST_FAULTS: dict[str, HostFault] = {
     "ZooKeeper away": zookeeper_away,
+    "ZooKeeper away for minutes": zookeeper_away_for_minutes,
     "kill -9 of ZooKeeper's leader": zookeeper_leader_killed,
     "network: both ways": cut_both_ways,
     "network: what it sends": cut_one_way_out,
     "network: what it is sent": cut_one_way_in,
+    "network: controller to brokers": cut_controller_from_brokers,
     "network: to ZooKeeper": cut_from_zookeeper,
     "network: controller to ZooKeeper": cut_controller_from_zookeeper,
     "pause of a leader, twice its session": pause_leader,
@@ -121,6 +143,8 @@ HOST_FAULTS: dict[str, HostFault] = {
     "power cut of one": power_cut,
     "power cut of all": power_cut_of_all,
 }
+ON_REQUEST = frozenset({"ZooKeeper away for minutes"})
+"""What takes too long to be among the others: done when it is named."""
 FLUSHED_ONLY = frozenset({"power cut of all"})
 """What loses acknowledged records where they are not flushed first, as it may."""
 

@@ -14,10 +14,15 @@
 
 Who was elected reads the log to its end before it decides: nobody else appends from the election on. A broker that
 loses an election goes on following. One whose session ended resigns at once, and registers anew.
+
+A controller that hears too few of the others resigns as well, though its session lives. For a while it lets the others
+be elected before it stands again, and does not resign for that reason once more: where all hear nobody each of them has
+its turn, and then one of them decides.
 """
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -47,6 +52,13 @@ RETRY_MS: Final = 250
 
 START_POLL_MS: Final = 20
 """How often a broker that starts looks whether the controller has taken it in."""
+
+STAND_BACK_MS: Final = 5_000
+"""How long a broker that resigned because it was cut off lets the others be elected first. They stand at once; the time
+is for those that are slow."""
+
+STAY_MS: Final = 600_000
+"""For so long after that it does not do so again."""
 
 SECRET_BYTES: Final = 32
 """More than anybody can guess."""
@@ -81,6 +93,11 @@ class BrokerLifecycle:
         self._session: Session | None = None
         self._registration: BrokerRegistration | None = None
         self._controller_epoch: int | None = None
+        self._left_epoch: int | None = None
+        """The epoch in which this broker resigned, while the store shows it as the controller still."""
+        self._stands_back = False
+        self._stands_back_from = self._stands_after = -1
+        """The epoch after which it lets others be elected first, and that after which it has done so."""
         self._has_session = False
         self._has_told_end = False
         self._has_news = False
@@ -115,6 +132,7 @@ class BrokerLifecycle:
         self._store.watch_controller(self._on_election)
         self._store.watch_session(self._on_session_end)
         self._controller.on_refused = self._on_refused
+        self._controller.on_cut_off = self._on_cut_off
         return self._cluster_id
 
     async def cluster_secret(self) -> bytes:
@@ -214,6 +232,38 @@ class BrokerLifecycle:
         self._resign()
         self._settle_soon()
 
+    def _on_cut_off(self) -> bool:
+        """This controller hears too few of the others: have one of them elected. False when that was done lately."""
+        if self._controller_epoch is None or self._stands_back:
+            return False
+        logger.warning(
+            "broker %d hears fewer than half of the brokers that live: another is to be the controller",
+            self.session.broker_id,
+        )
+        self._stands_back = True
+        self._timer.schedule(STAY_MS, self._stand_as_others)
+        self._left_epoch = self._controller_epoch
+        self._resign()
+        self._on_election()
+        return True
+
+    def _stand_as_others(self) -> None:
+        self._stands_back = False
+
+    def _lets_others_stand(self, epoch: int) -> bool:
+        """Whether others are to be elected first after an epoch that is over; this broker looks again in a while."""
+        if not self._stands_back or self._stands_after == epoch:
+            return False
+        if self._stands_back_from != epoch:
+            self._stands_back_from = epoch
+
+            def stand() -> None:
+                self._stands_after = epoch
+                self._on_election()
+
+            self._timer.schedule(STAND_BACK_MS, stand)
+        return True
+
     def _resign(self) -> None:
         self._controller.resign()
         if self._controller_epoch is None:
@@ -258,6 +308,10 @@ class BrokerLifecycle:
         if self.is_controller and not self._has_election_news:
             return
         self._has_election_news = False
+        if self._left_epoch is not None:
+            with suppress(FencedError):
+                await self._store.resign(controller_epoch=self._left_epoch)
+            self._left_epoch = None
         try:
             newest = await self._store.controller()
         except StoreError:
@@ -270,6 +324,9 @@ class BrokerLifecycle:
         self._resign()
         own_id = self.session.broker_id
         if newest.alive and newest.broker_id != own_id and newest.epoch != self._unreachable_controller:
+            await self._loader.catch_up()
+            return
+        if self._lets_others_stand(newest.epoch):
             await self._loader.catch_up()
             return
         epoch = await self._store.elect(self.session, seen_epoch=newest.epoch)

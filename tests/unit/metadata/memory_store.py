@@ -55,6 +55,11 @@ class MemoryStore:
         self._controller_epoch += 1
         return self._controller_epoch
 
+    async def resign(self, *, controller_epoch: int) -> None:
+        if controller_epoch != self._controller_epoch:
+            raise FencedError("another broker is the controller")
+        self._elected = Session(self._elected.broker_id, -1)
+
     def _lives(self, session: Session) -> bool:
         live = self._sessions.get(session.broker_id)
         return live is not None and live.broker_epoch == session.broker_epoch

@@ -2,13 +2,14 @@ import asyncio
 
 import pytest
 
-from ottla.metadata import loader
+from ottla.metadata import broker_lifecycle, loader
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.records import BrokerRemovedRecord
 from ottla.metadata.registration import decode_registration
 from ottla.metadata.store.interface import StoreError
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.runtime.timer import ManualTimer
 
 
 async def test_a_broker_that_started_is_registered_and_the_controller(start_broker):
@@ -104,6 +105,49 @@ async def test_a_controller_that_cannot_find_out_whether_it_is_one_resigns_until
     monkeypatch.setattr(broker.store, "controller", controller)
     await until(lambda: bool(elected))
     assert elected == [2]
+
+
+async def test_a_controller_that_is_cut_off_has_another_elected_and_follows_it(start_broker):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    assert first.controller.on_cut_off()
+    await until(lambda: second.lifecycle.is_controller)
+    assert not first.lifecycle.is_controller
+    await second.controller.create_topics([NewTopic("a")])
+    await until(lambda: first.loader.image.topic("a") is not None)
+    assert first.loader.image.controller_id == 2
+
+
+async def test_a_controller_that_is_cut_off_and_for_whom_nobody_stands_decides_again_and_stays(start_broker):
+    broker = await start_broker()
+    timer = broker.lifecycle._timer = ManualTimer()
+    elected = []
+    broker.lifecycle.on_became_controller.append(elected.append)
+    assert broker.controller.on_cut_off()
+    await until(lambda: broker.lifecycle._stands_back_from == 1)
+    assert not (await broker.store.controller()).alive
+    timer.advance(broker_lifecycle.STAND_BACK_MS)
+    await until(lambda: elected == [2])
+    assert not broker.controller.on_cut_off(), "not twice within a while"
+    assert broker.lifecycle.is_controller
+    timer.advance(broker_lifecycle.STAY_MS)
+    assert broker.controller.on_cut_off()
+
+
+async def test_a_controller_that_is_cut_off_resigns_in_the_store_when_that_can_be_asked_again(
+    start_broker, monkeypatch
+):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    resign, asked = first.store.resign, []
+
+    async def fails_once(**epoch):
+        asked.append(epoch)
+        monkeypatch.setattr(first.store, "resign", resign)
+        raise StoreError("nobody answers")
+
+    monkeypatch.setattr(first.store, "resign", fails_once)
+    assert first.controller.on_cut_off()
+    await until(lambda: second.lifecycle.is_controller)
+    assert asked == [{"controller_epoch": 1}]
 
 
 async def fails():

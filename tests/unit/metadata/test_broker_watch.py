@@ -12,6 +12,7 @@ from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import apply_records, snapshot_records
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
+from ottla.metadata.store.interface import StoreError
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.runtime.clock import ManualClock
@@ -108,6 +109,111 @@ async def test_the_controller_does_not_fence_itself(brokers, tasks):
     brokers.timer.advance(10 * SESSION_MS)
     await settled(tasks)
     assert brokers.live() == {1}
+
+
+def cut_off(cluster):
+    """Note how often the controller says that it is cut off, and resign."""
+    told = []
+
+    def resign():
+        told.append(True)
+        cluster.controller.resign()
+        return True
+
+    cluster.controller.on_cut_off = resign
+    return told
+
+
+async def test_a_controller_that_hears_nobody_of_those_that_live_resigns_and_fences_nobody(brokers, tasks):
+    told = cut_off(brokers)
+    brokers.timer.advance(1_000)
+    await brokers.heartbeat(3)  # the last that came through, a second after that of broker 2
+    brokers.timer.advance(SESSION_MS - 1_000)
+    await settled(tasks)
+    assert told == []
+    brokers.timer.advance(1)
+    await settled(tasks)
+    assert told == [True]
+    assert brokers.live() == {1, 2, 3}
+    brokers.timer.advance(10 * SESSION_MS)
+    await settled(tasks)
+    assert told == [True]
+    assert brokers.live() == {1, 2, 3}
+
+
+async def test_a_controller_whose_others_have_died_with_their_hosts_fences_them(brokers, tasks):
+    told = cut_off(brokers)
+    for broker_id in (2, 3):
+        del brokers.store._sessions[broker_id]  # and nobody was told yet
+    brokers.timer.advance(SESSION_MS + 1)
+    await settled(tasks)
+    assert told == []
+    assert brokers.live() == {1}
+
+
+async def test_one_of_two_brokers_that_hears_the_other_no_more_goes_on(tasks):
+    cluster = await SeveralBrokers(tasks).start(1, 2)
+    told = cut_off(cluster)
+    cluster.timer.advance(SESSION_MS + 1)
+    await settled(tasks)
+    assert told == []
+    assert cluster.live() == {1}
+
+
+async def test_a_controller_that_was_elected_when_all_others_were_fenced_resigns_once_they_are_missed(tasks):
+    cluster = await SeveralBrokers(tasks).start(1, 2, 3)
+    for broker_id in (2, 3):
+        await cluster.controller.broker_unreachable(broker_id, cluster.epochs[broker_id])
+    told = cut_off(cluster)
+    for _ in range(3):
+        for broker_id in (2, 3):
+            await cluster.heartbeat(broker_id, offset=0)  # they are heard, and have not read enough to serve
+        cluster.timer.advance(SESSION_MS // 3)
+        await settled(tasks)
+    assert (told, cluster.live()) == ([], {1})
+    cluster.timer.advance(2 * SESSION_MS)
+    await settled(tasks)
+    assert told == [True]
+
+
+async def test_a_controller_that_may_not_resign_fences_who_is_silent(brokers, tasks):
+    brokers.controller.on_cut_off = lambda: False
+    brokers.timer.advance(SESSION_MS + 1)
+    await settled(tasks)
+    assert brokers.live() == {1}
+
+
+async def test_a_controller_that_cannot_ask_the_store_whether_it_is_cut_off_asks_again(brokers, tasks):
+    told = cut_off(brokers)
+    watch = brokers.controller._watch()
+    live_brokers = watch._live_brokers
+
+    async def fails():
+        raise StoreError("nobody answers")
+
+    watch._live_brokers = fails
+    brokers.timer.advance(SESSION_MS + 1)
+    await settled(tasks)
+    assert told == []
+    watch._live_brokers = live_brokers
+    brokers.timer.advance(500)
+    await settled(tasks)
+    assert told == [True]
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+async def test_a_wall_clock_that_jumps_fences_nobody_and_keeps_nobody(brokers, tasks, jump_ms):
+    clock = brokers.timer.clock
+    clock.set_now(10_000_000)
+    brokers.timer.advance(SESSION_MS - 1_000)
+    await brokers.heartbeat(3)
+    clock.set_now(10_000_000 + jump_ms)
+    brokers.timer.advance(1_000)
+    await settled(tasks)
+    assert brokers.live() == {1, 2, 3}
+    brokers.timer.advance(1)
+    await settled(tasks)
+    assert brokers.live() == {1, 3}
 
 
 async def test_a_broker_that_is_heard_again_is_there_again(brokers, tasks):

@@ -4,6 +4,7 @@
     heartbeat ------------------> heartbeat -----------+--> decide_registrations, decide_fencing, ... --> records
     nobody listens any more ----> unreachable ---------+
     the timer ------------------> overdue -------------+
+    the timer ------------------> too few are heard ---> it resigns, and another decides
 
 Lives while this broker is the controller; what is decided is in the metadata, so that another controller goes on.
 """
@@ -26,10 +27,11 @@ from ottla.metadata.controller.broker_fencing import (
     next_state,
 )
 from ottla.metadata.controller.broker_registration import Refusal, decide_registrations
+from ottla.metadata.controller.check_quorum import CheckQuorum
 from ottla.metadata.controller.decision import Decide, Decision
 from ottla.metadata.controller.heartbeat_tracker import HeartbeatTracker
 from ottla.metadata.image.image import BrokerImage, MetadataImage
-from ottla.metadata.store.interface import LiveBroker
+from ottla.metadata.store.interface import LiveBroker, StoreError
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.runtime.clock import Clock
@@ -89,7 +91,9 @@ class BrokerWatch:
         self._clock = clock
         self._timer = timer
         self._tasks = tasks
-        self._tracker = HeartbeatTracker(settings.integer("broker.session.timeout.ms"))
+        self._session_timeout_ms = settings.integer("broker.session.timeout.ms")
+        self._tracker = HeartbeatTracker(self._session_timeout_ms)
+        self._quorum = CheckQuorum(self._session_timeout_ms)
         self._own_id = -1
         self._sessions: dict[int, int] = {}
         self._registered_at: dict[int, int] = {}
@@ -99,6 +103,8 @@ class BrokerWatch:
         self._check_due_ms = 0
         self.on_liveness: Callable[[], object] = lambda: None
         """Called when brokers came, went, or came back, after the decision."""
+        self.on_cut_off: Callable[[], bool] = lambda: False
+        """Called when this controller hears too few of the brokers that live; whether it resigns."""
 
     def decide_take_over(self, image: MetadataImage, live: Sequence[LiveBroker], own_id: int) -> Decision[None]:
         """What a broker that has become the controller decides first of all; `start` follows when it is durable."""
@@ -111,7 +117,9 @@ class BrokerWatch:
         self._own_id = own_id
         image = self._door.image
         self._registered_at = dict.fromkeys(image.brokers, image.end_offset)
-        self._tracker.restart(self._watched(image), self._clock.monotonic_ms())
+        watched, now_ms = self._watched(image), self._clock.monotonic_ms()
+        self._tracker.restart(watched, now_ms)
+        self._quorum.restart({each: image.brokers[each].broker_epoch for each in watched}, now_ms)
         self._arm()
 
     def stop(self) -> None:
@@ -119,6 +127,7 @@ class BrokerWatch:
         self._own_id = -1
         self._sessions, self._registered_at, self._stopping_at, self._refused = {}, {}, {}, {}
         self._tracker.restart((), 0)
+        self._quorum.restart({}, 0)
         if self._check is not None:
             self._check.cancel()
             self._check = None
@@ -163,6 +172,8 @@ class BrokerWatch:
         INVALID_REGISTRATION (its session is not taken into the cluster, with the reason), and what `decide` raises.
         """
         broker = await self._registered(broker_id, broker_epoch)
+        if broker_id != self._own_id:
+            self._quorum.heard(broker_id, broker_epoch, self._clock.monotonic_ms())
         self._hear(broker_id, broker_epoch, metadata_offset)
         image = self._door.image
         has_session = self._sessions.get(broker_id) == broker_epoch
@@ -284,8 +295,12 @@ class BrokerWatch:
         return [each.broker_id for each in image.live_brokers().values() if each.broker_id != self._own_id]
 
     def _arm(self) -> None:
-        """Have the timer look when the first broker will have been silent for too long."""
+        """Have the timer look when the first broker will have been silent for too long, and now and then when all are
+        fenced: it may be this one that is cut off.
+        """
         next_ms = self._tracker.next_check_ms()
+        if next_ms is None and len(self._quorum) > 1:
+            next_ms = self._clock.monotonic_ms() + self._session_timeout_ms
         if self._check is not None:
             if next_ms is not None and self._check_due_ms <= next_ms:
                 return
@@ -307,11 +322,37 @@ class BrokerWatch:
                 now_ms - self._check_due_ms,
             )
             self._tracker.restart(self._watched(self._door.image), now_ms)
-        overdue = self._tracker.overdue(now_ms)
-        if overdue:
-            self._tasks.spawn(self._fence_silent(overdue, now_ms), "fencing brokers that are silent")
+            self._quorum.stood_still(now_ms)
+        if self._tracker.overdue(now_ms) or self._is_cut_off(self._sessions):
+            self._tasks.spawn(self._act_on_silence(), "fencing brokers that are silent")
         else:
             self._arm()
+
+    def _is_cut_off(self, sessions: Mapping[int, int]) -> bool:
+        return self._quorum.is_lost(sessions, own_id=self._own_id, now_ms=self._clock.monotonic_ms())
+
+    async def _act_on_silence(self) -> None:
+        """Resign when others are likely to hear more, else fence who is silent."""
+        try:
+            if self._is_cut_off(self._sessions):
+                # Those that died at once with their hosts have sessions no more, or will not soon.
+                self._sessions = {each.broker_id: each.broker_epoch for each in await self._live_brokers()}
+                if self._own_id == -1 or (self._is_cut_off(self._sessions) and self.on_cut_off()):
+                    return
+        except StoreError as error:
+            logger.warning("silent brokers could not be looked for, trying again: %s", error)
+            self._look_again()
+            return
+        now_ms = self._clock.monotonic_ms()
+        overdue = self._tracker.overdue(now_ms)
+        if overdue:
+            await self._fence_silent(overdue, now_ms)
+        else:
+            self._arm()
+
+    def _look_again(self) -> None:
+        if self._own_id != -1 and self._check is None:
+            self._check_at(self._clock.monotonic_ms() + RETRY_MS)
 
     async def _fence_silent(self, broker_ids: Sequence[int], now_ms: int) -> None:
         brokers = self._door.image.brokers
@@ -324,4 +365,4 @@ class BrokerWatch:
             if self._own_id == -1:
                 return
             logger.warning("silent brokers could not be fenced, trying again: %s", error)
-            self._check_at(self._clock.monotonic_ms() + RETRY_MS)
+            self._look_again()

@@ -105,6 +105,8 @@ class Controller:
         """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
         self.on_refused: Callable[[StoreError], object] = lambda _error: None
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
+        self.on_cut_off: Callable[[], bool] = lambda: False
+        """Called when this broker hears too few of those that live to decide about them; whether it resigns."""
 
     @property
     def is_active(self) -> bool:
@@ -411,9 +413,13 @@ class Controller:
                 self, self._store.live_brokers, self._settings, clock=self._clock, timer=self._timer, tasks=self._tasks
             )
             self._brokers.on_liveness = self._look_after_partitions
+            self._brokers.on_cut_off = self._is_cut_off
             if self.is_active:
                 self._brokers.start(self._broker_id)
         return self._brokers
+
+    def _is_cut_off(self) -> bool:
+        return self.on_cut_off()
 
     def _look_after_partitions(self) -> None:
         """Brokers or settings changed, which may ask for leaders or replicas. One broker alone has nothing to do."""

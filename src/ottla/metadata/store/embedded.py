@@ -122,6 +122,10 @@ class EmbeddedStore:
         """
         return await self._call(lambda: self._and_wake(self._opened.elect(session, seen_epoch)))
 
+    async def resign(self, *, controller_epoch: int) -> None:
+        """Have nobody be the controller until the next election. Raises FencedError."""
+        await self._call(self._resign, controller_epoch)
+
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none, durably. Raises FencedError or StaleOffsetError."""
         end_offset = await self._call(
@@ -315,6 +319,10 @@ class EmbeddedStore:
         if peer is None or not peer.has_process():
             return False
         return now_ms < self._judges_from_ms or now_ms < peer.deadline_ms()
+
+    def _resign(self, controller_epoch: int) -> None:
+        self._opened.resign(controller_epoch)
+        self._wake()
 
     def _peer(self, broker_epoch: int) -> PeerSessionFiles | None:
         if self._own is not None and broker_epoch == self._own.broker_epoch:

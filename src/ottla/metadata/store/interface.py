@@ -61,7 +61,9 @@ class LiveBroker(Struct, frozen=True):
 
 
 class Controllership(Struct, frozen=True):
-    """The newest election: who won it, its epoch (0 before the first), and whether that session still lives."""
+    """The newest election: who won it, its epoch (0 before the first), and whether that session still lives and has
+    not resigned.
+    """
 
     broker_id: int
     epoch: int
@@ -116,6 +118,13 @@ class MetadataStore(Protocol):
         """
         ...
 
+    async def resign(self, *, controller_epoch: int) -> None:
+        """Have nobody be the controller until the next election, while the session goes on: it shows as not alive.
+
+        Raises FencedError when `controller_epoch` is not the newest.
+        """
+        ...
+
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none; returns the new end offset. After the return they survive a power cut.
 
@@ -143,8 +152,8 @@ class MetadataStore(Protocol):
         ...
 
     def watch_controller(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called on the event loop when there was an election, the controller's session ended, or there
-        may have been an election of which this process could not hear.
+        """Have `callback` called on the event loop when there was an election, the controller resigned, its session
+        ended, or there may have been an election of which this process could not hear.
         """
         ...
 

@@ -213,6 +213,12 @@ class MetadataFile:
             )
         return seen_epoch + 1
 
+    def resign(self, controller_epoch: int) -> None:
+        """Have nobody be the controller. Raises FencedError."""
+        with self._transaction() as cursor:
+            self._require_epoch(cursor, controller_epoch)
+            cursor.execute("UPDATE cluster SET controller_broker_epoch = -1")
+
     def append(self, records: Sequence[bytes], controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none; the new end offset. Raises FencedError and StaleOffsetError."""
         with self._transaction() as cursor:

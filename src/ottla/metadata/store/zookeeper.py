@@ -4,6 +4,7 @@ What a transaction of ZooKeeper makes safe:
 
     register    check nobody else has the id, raise /brokers/epoch, make the ephemeral node
     elect       check the own broker node, raise /controller_epoch from the version that was seen, make /controller anew
+    resign      check /controller_epoch, delete /controller
     append      check /controller_epoch, make the node of the offset, move /metadata/end from the version that was seen
 
 A write whose answer was lost is made again as it was. It carries a token: when its node is there already, the token
@@ -136,6 +137,10 @@ class ZooKeeperStore:
         """
         writer = self._rng.token_bytes(16).hex()
         return await self._guarded(self._repeated(lambda: self._elect(session, seen_epoch, writer)))
+
+    async def resign(self, *, controller_epoch: int) -> None:
+        """Have nobody be the controller until the next election. Raises FencedError."""
+        await self._guarded(self._repeated(lambda: self._resign(controller_epoch)))
 
     async def append(self, records: Sequence[bytes], *, controller_epoch: int, expected_end_offset: int) -> int:
         """Append all records or none, durably. Raises FencedError, StaleOffsetError and UnknownOutcomeError."""
@@ -359,6 +364,12 @@ class ZooKeeperStore:
         )
         self._controller_epoch = epoch + 1, status.version + 1
         return epoch + 1
+
+    async def _resign(self, controller_epoch: int) -> None:
+        check = await self._epoch_check(controller_epoch)
+        status = await self._zookeeper.exists(nodes.CONTROLLER)
+        if status is not None:
+            await self._zookeeper.commit(check, Operation("delete", nodes.CONTROLLER, status.version))
 
     # The log.
 

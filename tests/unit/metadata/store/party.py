@@ -158,6 +158,8 @@ async def _answer(store: MetadataStore, sessions: list[Session], method: str, ar
             return _session_key(store)
         case "elect":
             return await store.elect(sessions[-1], seen_epoch=args[0])
+        case "resign":
+            return await store.resign(controller_epoch=args[0])
         case "controller":
             newest = await store.controller()
             return [newest.broker_id, newest.epoch, newest.alive]
@@ -165,6 +167,19 @@ async def _answer(store: MetadataStore, sessions: list[Session], method: str, ar
             return [
                 [live.broker_id, live.broker_epoch, live.registration.decode()] for live in await store.live_brokers()
             ]
+        case "append" | "read" | "write_snapshot":
+            return await _answer_about_log(store, method, args)
+        case "cluster_secret":
+            return (await store.cluster_secret(args[0].encode())).decode()
+        case "open":
+            return await store.open(args[0])
+        case "close":
+            return await store.close()
+    raise AssertionError(method)
+
+
+async def _answer_about_log(store: MetadataStore, method: str, args: list[Any]) -> Any:
+    match method:
         case "append":
             epoch, end_offset, records = args
             encoded = [record.encode() for record in records]
@@ -177,12 +192,6 @@ async def _answer(store: MetadataStore, sessions: list[Session], method: str, ar
             epoch, end_offset, records = args
             encoded = [record.encode() for record in records]
             return await store.write_snapshot(encoded, controller_epoch=epoch, end_offset=end_offset)
-        case "cluster_secret":
-            return (await store.cluster_secret(args[0].encode())).decode()
-        case "open":
-            return await store.open(args[0])
-        case "close":
-            return await store.close()
     raise AssertionError(method)
 
 

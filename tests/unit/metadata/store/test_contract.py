@@ -105,6 +105,35 @@ def test_a_controller_is_fenced_by_the_next_election_although_its_session_lives(
     assert first.call("read", 0) == [None, ["a", "b"], 0, 2]
 
 
+def test_a_controller_that_resigns_is_none_although_its_session_lives(new_party):
+    first, second = new_party(), new_party()
+    first.register(1)
+    second.register(2)
+    epoch = first.elect()
+    second.wait_for("controller")
+    first.call("resign", epoch)
+    second.wait_for("controller")
+    assert second.call("controller") == [1, epoch, False]
+    first.call("resign", epoch)  # as when the answer was lost
+    new = second.elect()
+    assert second.call("controller") == [2, new, True]
+    with pytest.raises(FencedError):
+        first.call("resign", epoch)
+    assert second.call("controller") == [2, new, True]
+    assert [broker_id for broker_id, *_ in second.call("live_brokers")] == [1, 2]
+
+
+def test_a_controller_that_resigned_may_be_elected_again(new_party):
+    party = new_party()
+    party.register(1)
+    epoch = party.elect()
+    party.call("append", epoch, 0, ["a"])
+    party.call("resign", epoch)
+    again = party.elect()
+    assert party.call("controller") == [1, again, True]
+    assert party.call("append", again, 1, ["b"]) == 2
+
+
 def test_a_decision_on_a_stale_end_of_the_log_is_refused_and_changes_nothing(new_party):
     first = new_party()
     first.register(1)
