@@ -70,6 +70,9 @@ COMPATIBILITY_TAIL = """
 
 - **Produce is advertised from version 0** and served from 3, as Apache Kafka does: librdkafka takes the lowest version
   for the broker's message format (KAFKA-18659).
+- **Metadata is never without brokers**: while the controller has heard none yet, as after a start of all at once,
+  clients are told of all that are registered. Kafka tells of none, and librdkafka, which then forgets those that it
+  knew, asks nobody ever again (confluentinc/librdkafka#5301).
 - **Requests of one connection are worked on side by side** and answered in order; Kafka reads the next one after it has
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
