@@ -109,7 +109,9 @@ class BrokerChannels:
     def on_image(self, image: MetadataImage, _delta: object = None) -> None:
         """The image has changed: close what leads to brokers that are gone, moved or were started anew.
 
-        What was asked of a controller is not waited for when another one has taken over: the first may hang.
+        What was asked of a controller is not waited for when another one has taken over: the first may hang. Nor is
+        anything that was asked of a broker which is fenced now, or by this one when it is: somebody did not hear it,
+        and over connections that were cut answers come late or never.
         """
         if image.controller_id != self._controller_id:
             for lane in _OF_THE_CONTROLLER:
@@ -119,6 +121,10 @@ class BrokerChannels:
             self._controller_id = image.controller_id
         if image.brokers is self._brokers:
             return
+        fenced = _newly_fenced(self._brokers or {}, image.brokers)
+        for key in tuple(self._channels):
+            if key[1] != HEARTBEAT and not fenced.isdisjoint((key[0], self.broker_id)):
+                self._channels.pop(key).close()
         self._brokers = image.brokers
         peers = {
             broker_id: _Peer(
@@ -228,3 +234,11 @@ class BrokerChannels:
             connection.close()
             raise
         return connection
+
+
+def _newly_fenced(before: Mapping[int, BrokerImage], after: Mapping[int, BrokerImage]) -> set[int]:
+    return {
+        broker_id
+        for broker_id, broker in after.items()
+        if broker.fenced and broker_id in before and not before[broker_id].fenced
+    }

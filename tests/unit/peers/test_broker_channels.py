@@ -10,7 +10,7 @@ from ottla.client.address import Address
 from ottla.client.errors import BrokerUnreachableError, ConnectionLostError
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.peers.authentication import BrokerAuthentication
-from ottla.peers.broker_channels import CONTROLLER, FORWARD, GENERAL, HEARTBEAT, BrokerChannels
+from ottla.peers.broker_channels import CONTROLLER, FORWARD, GENERAL, HEARTBEAT, BrokerChannels, fetch_lane
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.errors import BrokerNotKnownError, NotProvenError
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -200,6 +200,38 @@ async def test_nobody_waits_for_a_controller_when_another_has_taken_over(world: 
             await each
     assert not asking[3].done(), "what else it is asked is still its to answer"
     asking[3].cancel()
+
+
+def fenced(known: MetadataImage, *broker_ids: int) -> MetadataImage:
+    """The same with brokers that are fenced."""
+    brokers = {each: replace(broker, fenced=each in broker_ids) for each, broker in known.brokers.items()}
+    return replace(known, brokers=brokers)
+
+
+@pytest.mark.parametrize("who", [1, 2])
+async def test_nobody_waits_for_a_broker_that_is_fenced_nor_does_one_that_is(world: World, who: int) -> None:
+    """The way between them may have been cut: over the connection that there was nothing comes for a long while."""
+    known = image(broker_1=5, broker_2=6, broker_3=7)
+    world.channels.on_image(known)
+    world.there.answer = None
+    asking = [
+        asyncio.ensure_future(world.channels.request(2, REQUEST, BrokerHeartbeatRequest, timeout_ms=10_000, lane=lane))
+        for lane in (GENERAL, fetch_lane(0), HEARTBEAT)
+    ]
+    await world.settle()
+    world.channels.on_image(fenced(known, 3))
+    assert not any(each.closed for each in world.there.connections)
+    world.channels.on_image(fenced(known, 3, who))
+    for each in asking[:2]:
+        with pytest.raises(ConnectionLostError):
+            await each
+    assert not asking[2].done(), "what says that it lives goes on"
+    asking[2].cancel()
+    world.there.answer = lambda message: message
+    assert await world.ask() == REQUEST
+    world.channels.on_image(fenced(known, 3, who))
+    world.channels.on_image(known)
+    assert not world.there.connections[-1].closed, "another one is kept"
 
 
 async def test_a_broker_whose_connection_ends_and_that_refuses_another_is_reported_once(world: World) -> None:
