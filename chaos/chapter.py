@@ -4,7 +4,8 @@ round    load . . . moment --> crash --> start at once --> both producers acknow
                                  |-------- recovery time ---------|
 end      producers decided, members at the end, all read back --> checker
 
-Beside them a topic is copied in transactions, by processes that are killed as well, and one is compacted all the time.
+Beside them a topic is copied in transactions, by processes that are killed as well, one is compacted all the time, and
+partitions move between two data directories.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from chaos import copier_chain, keyed_producer
 from chaos.checker import Violation, check
 from chaos.copier_chain import CopierChain, check_copies
 from chaos.crash import Crash, start_and_die
+from chaos.directory_moves import DirectoryMover
 from chaos.final_state import read_final_state
 from chaos.history import Outcome
 from chaos.keyed_producer import KeyedProducer, check_compacted
@@ -70,6 +72,11 @@ class ChapterResult:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+def directories_of(data_dir: Path) -> list[Path]:
+    """The data directories of a chapter that is told to have its data there."""
+    return [data_dir, data_dir.with_name(f"{data_dir.name}-beside")]
+
+
 def run_chapter(
     data_dir: Path,
     log_dir: Path,
@@ -80,7 +87,8 @@ def run_chapter(
 ) -> ChapterResult:
     """Crash a new broker at each of `moments` in turn and check everything. Raises when it does not come back."""
     recorder, result = Recorder(), ChapterResult()
-    broker = BrokerProcess(data_dir, dict(BROKER_SETTINGS), log_dir=log_dir).start()
+    data_dirs = directories_of(data_dir)
+    broker = BrokerProcess(Path(",".join(map(str, data_dirs))), dict(BROKER_SETTINGS), log_dir=log_dir).start()
     try:
         create_load_topics(broker.bootstrap, TOPICS, TOPIC_CONFIG)
         create_load_topics(
@@ -98,7 +106,8 @@ def run_chapter(
         of_chain.records_per_tick = COPIED_PER_TICK
         keyed = KeyedProducer("keyed", broker.bootstrap, compacted, keyed_producer.TOPIC, 1)
         copiers = CopierChain(broker.bootstrap, log_dir / f"{data_dir.name}.copiers")
-        beside: list[Worker] = [of_chain, keyed, copiers]
+        mover = DirectoryMover(broker.bootstrap, Random(rng.random()))
+        beside: list[Worker] = [of_chain, keyed, copiers, mover]
         members: list[GroupMember] = [
             ConfluentMember("group-confluent", broker.bootstrap, recorder, PARTITIONS),
             AiokafkaMember("group-aiokafka", broker.bootstrap, recorder, PARTITIONS),
@@ -114,7 +123,7 @@ def run_chapter(
                 rng.choice(members).begin_anew()
             topics.create()
             copiers.kill_one(rng)
-            came = wait_for(moment, data_dir, rng, topics.create)
+            came = wait_for(moment, data_dirs, rng, topics.create)
             crashed_at = recorder.mark()
             crash(broker)
             if moment is Moment.START:
@@ -128,8 +137,8 @@ def run_chapter(
             for worker in (*producers, *members, *beside):
                 worker.require_sound()
         topics.create()
-        for producer in (*producers, of_chain, keyed):
-            producer.stop()
+        for worker in (*producers, of_chain, keyed, mover):
+            worker.stop()
         topics.settle()
         final = read_final_state(broker.bootstrap, PARTITIONS)
         ends = {partition: len(records) for partition, records in final.records.items()}
@@ -159,7 +168,8 @@ def run_chapter(
             "lives of copiers": copiers.started_count,
             "records acknowledged for compaction": sum(send.outcome is Outcome.OK for send in compacted.history.sends),
             "records left by compaction": len(kept),
-            "segments": sum(1 for _ in data_dir.glob("load-*/*.log")),
+            "partitions that arrived in another directory": mover.moved_count,
+            "segments": sum(1 for each in data_dirs for _ in each.glob("load-*/*.log")),
         }
     finally:
         broker.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from chaos.chapter import ChapterResult, Round, run_chapter
+from chaos.chapter import ChapterResult, Round, directories_of, run_chapter
 from chaos.crash import PowerCut, kill
 from chaos.loop_image import LoopImage
 from chaos.moments import Moment
@@ -119,7 +119,8 @@ def run_kills(root: Path, rounds: int, seed: int, on_round: OnRound) -> CrashRep
         )
         report.chapters.append(chapter)
         if not chapter.violations:
-            shutil.rmtree(directory)
+            for each in directories_of(directory):
+                shutil.rmtree(each)
     return report
 
 

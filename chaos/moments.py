@@ -1,7 +1,8 @@
 """When a broker is to die: at any time, or in the middle of something that its files give away."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from random import Random
@@ -25,13 +26,13 @@ class Moment(Enum):
     START = "start"
 
 
-def wait_for(moment: Moment, data_dir: Path, rng: Random, create_topic: Callable[[], None]) -> bool:
+def wait_for(moment: Moment, data_dirs: Sequence[Path], rng: Random, create_topic: Callable[[], None]) -> bool:
     """Wait until it is there; `create_topic` asks for a topic without waiting. False when it did not come."""
     if moment in (Moment.ANY, Moment.START):
         time.sleep(rng.uniform(0, 0.4))
         return True
     with DirectoryWatch() as watch:
-        wanted = _watch(moment, data_dir, watch, rng)
+        wanted = _watch(moment, data_dirs, watch, rng)
         if moment is Moment.TOPIC_CREATION:
             create_topic()
         came = watch.wait(wanted, TIMEOUT_S)
@@ -39,16 +40,20 @@ def wait_for(moment: Moment, data_dir: Path, rng: Random, create_topic: Callable
     return came
 
 
-def _watch(moment: Moment, data_dir: Path, watch: DirectoryWatch, rng: Random) -> Callable[[str], bool]:
+def _watch(moment: Moment, data_dirs: Sequence[Path], watch: DirectoryWatch, rng: Random) -> Callable[[str], bool]:
     if moment is Moment.CHECKPOINT:
-        watch.add(data_dir, CREATE | MOVED_TO)
+        for data_dir in data_dirs:
+            watch.add(data_dir, CREATE | MOVED_TO)
         kind = rng.choice(("recovery-point", "replication-offset"))
         return lambda name: name.startswith(kind)
     if moment is Moment.TOPIC_CREATION:
-        watch.add(data_dir, CREATE | MODIFY)
+        for data_dir in data_dirs:
+            watch.add(data_dir, CREATE | MODIFY)
         kind = rng.choice(("made-", "metadata.db"))
         return lambda name: name.startswith(kind)
     is_commit = moment is Moment.COMMIT
-    for directory in sorted(data_dir.glob("__consumer_offsets-*" if is_commit else "load-*")):
-        watch.add(directory, CREATE if moment is Moment.ROLL else MODIFY)
+    for data_dir in data_dirs:
+        for directory in sorted(data_dir.glob("__consumer_offsets-*" if is_commit else "load-*")):
+            with suppress(FileNotFoundError):  # its partition has moved away meanwhile
+                watch.add(directory, CREATE if moment is Moment.ROLL else MODIFY)
     return lambda name: name.endswith(".log")
