@@ -7,8 +7,9 @@ The load is that of `beside_kafka`, the broker one of its own with `--set`. With
 run with and one run without these settings, in turns, since the machine is not the same for long. Times of the log I/O
 thread are upper bounds of its histograms' buckets.
 
-What the disk and the page cache did meanwhile is looked at ten times a second, and told apart for those tenths in which
-a sync took 16 ms or more (*slow*) and the others: where they differ, something else than the broker had the disk.
+What the disk, the page cache and the scheduler did meanwhile is looked at ten times a second, and told apart for those
+tenths in which a sync took 16 ms or more (*slow*) and the others: where the disk differs, something else had the disk;
+where the threads waited for a core, something else had the cores.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Tenths:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self._found: list[tuple[dict[str, Histogram], dict[str, float]]] = []
+        self._threads = threads_of(process.pid)
 
     def __enter__(self) -> Tenths:
         self._thread.start()
@@ -101,7 +103,7 @@ class Tenths:
             "disk ms a write": numbers[7],
             "flushes/s": numbers[15] / TENTH_S if len(numbers) > 15 else 0.0,
             "disk ms a flush": numbers[16] if len(numbers) > 16 else 0.0,
-        }
+        } | {f"{name} waited for a core, ms": waited_ms(path) for name, path in self._threads.items()}
 
     def figures(self) -> dict[str, float]:
         """Means over the tenths with a slow sync, and over the others."""
@@ -119,6 +121,18 @@ class Tenths:
             for name in tenths[0] if tenths else ():
                 found[f"{kind}: {name}"] = mean(each[name] for each in tenths)
         return found
+
+
+def threads_of(pid: int) -> dict[str, Path]:
+    """The event loop and the log I/O thread of a broker, in /proc."""
+    threads = list(Path(f"/proc/{pid}/task").iterdir())
+    writers = [path for path in threads if (path / "comm").read_text().strip() == "log-io"]
+    return {"the loop": Path(f"/proc/{pid}/task/{pid}"), "the log I/O thread": writers[0]}
+
+
+def waited_ms(thread: Path) -> float:
+    """How long a thread was ready to run, and another had the core (proc(5), schedstat)."""
+    return int((thread / "schedstat").read_text().split()[1]) / 1e6
 
 
 def device_of(directory: str) -> str:

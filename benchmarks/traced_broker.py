@@ -21,13 +21,14 @@ from ottla.server.options import ServeOptions
 def main(data: str, settings: list[str]) -> None:
     """Serve until SIGTERM."""
     serving = importlib.import_module("ottla.server.serve")
+    local_broker = importlib.import_module("ottla.server.local_broker")
     made: list[LogIo] = []
 
     def log_io(**options: Any) -> LogIo:
         made.append(LogIo(**options))
         return made[-1]
 
-    serving.LogIo = log_io  # type: ignore[attr-defined]
+    local_broker.LogIo = log_io  # type: ignore[attr-defined]
     signal.signal(signal.SIGUSR1, lambda *_: print(json.dumps(made[-1].trace()), flush=True))
     given = dict(setting.split("=", 1) for setting in settings)
     serving.serve(ServeOptions(data_dir=Path(data), kafka=("127.0.0.1", 0), settings=given))

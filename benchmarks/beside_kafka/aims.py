@@ -39,12 +39,14 @@ LATENCY_20000 = "latency at 20,000/s"
 CLUSTER = "cluster: "
 CLIENT_CORES = "client CPU, cores"
 """How much of the machine the load generator takes: near all cores, and it is the limit."""
+OTHERS_CORES = "CPU of others, cores"
+"""What neither the broker nor the load generator took: other programs, the system, and the machine's host."""
 SHARE_OF_DD = "share of what dd reads"
 DD = "dd MB/s"
 TIMES_ALONE = "p99, times that alone"
 IDLE_COUNT = "how many"
 IDLE_MEMORY = "PSS KB an idle connection"
-NEITHER_WAY = frozenset({CLIENT_CORES, DD, IDLE_COUNT})
+NEITHER_WAY = frozenset({CLIENT_CORES, OTHERS_CORES, DD, IDLE_COUNT})
 """What says something of the machine and the load, and nothing of the brokers."""
 
 

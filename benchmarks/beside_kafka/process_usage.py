@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,6 +81,23 @@ def cpu_seconds(pid: int) -> CpuSeconds:
     for text in texts(family(pid), "stat"):
         total = total + cpu_from_stat(text)
     return total
+
+
+def busy_seconds(stat: str, ticks_per_second: int = TICKS_PER_SECOND) -> float:
+    """CPU time of the whole machine that was not idle, from the text of /proc/stat, with what its host took of it."""
+    user, nice, system, _idle, _iowait, interrupts, soft_interrupts, stolen = map(int, stat.split()[1:9])
+    return (user + nice + system + interrupts + soft_interrupts + stolen) / ticks_per_second
+
+
+def machine_busy_seconds() -> float:
+    """`busy_seconds` so far."""
+    return busy_seconds((PROC / "stat").read_text())
+
+
+def own_seconds() -> float:
+    """CPU time of this process and of its children that were waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def pss_mb(pid: int) -> float:

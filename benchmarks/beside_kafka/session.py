@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from benchmarks.beside_kafka.aims import OTHERS_CORES
 from benchmarks.beside_kafka.brokers import Broker, Target
 from benchmarks.beside_kafka.cluster import Cluster
 from benchmarks.beside_kafka.figures import Figures
 from benchmarks.beside_kafka.load_generator import LoadGenerator, compiled, librdkafka
-from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds
+from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds, machine_busy_seconds, own_seconds
 
 WARM_UP_RECORDS = 1_000_000
 ADMIN_PATIENCE_S = 300.0
@@ -100,3 +102,11 @@ class Session:
         """Call it when the work is done, for what the broker, or all of the cluster, used since now."""
         before = {pid: cpu_seconds(pid) for pid in broker.pids}
         return lambda: sum((cpu_seconds(pid) - used for pid, used in before.items()), start=CpuSeconds(0.0, 0.0))
+
+    @contextmanager
+    def noting_others(self, row: str, broker: Broker | Cluster) -> Iterator[None]:
+        """Records how many cores others took than the brokers and the load, which has ended by then."""
+        begun, busy, used = time.perf_counter(), machine_busy_seconds() - own_seconds(), self.measure_cpu(broker)
+        yield
+        taken = machine_busy_seconds() - own_seconds() - busy - used().total
+        self.record(row, OTHERS_CORES, max(0.0, taken / (time.perf_counter() - begun)))

@@ -22,9 +22,10 @@ def measure(session: Session, broker: Broker, rates: tuple[int, ...]) -> None:
         topic, row = f"paced-{rate}", f"latency at {rate:,}/s"
         session.create_topic(broker, topic)
         session.fill_page_cache()
-        acknowledged, received = load.paced(
-            topic, rate, session.seconds(SECONDS[rate]), session.seconds(SKIP_SECONDS), SIZE, SETTINGS[rate]
-        )
+        with session.noting_others(row, broker):
+            acknowledged, received = load.paced(
+                topic, rate, session.seconds(SECONDS[rate]), session.seconds(SKIP_SECONDS), SIZE, SETTINGS[rate]
+            )
         for kind, delays in (("ack", acknowledged), ("end to end", received)):
             for key, quantile in QUANTILES:
                 session.record(row, f"{kind} {quantile}", delays[key])

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.beside_kafka.process_usage import (
     CpuSeconds,
+    busy_seconds,
     cpu_from_stat,
     cpu_seconds,
     kilobytes_of,
@@ -20,6 +21,10 @@ STAT = "4242 (a (strange) name) S 1 4242 4242 0 -1 4194560 100 200 3 4 1500 250 
 
 def test_user_and_system_include_children_that_ended():
     assert cpu_from_stat(STAT, 100) == CpuSeconds(15.3, 2.57)
+
+
+def test_the_machine_is_busy_with_all_but_idling_and_waiting_for_disks():
+    assert busy_seconds("cpu  100 20 300 4000 50 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n", 100) == 4.41
 
 
 def test_cpu_times_are_subtracted_and_added_by_kind():
