@@ -362,8 +362,9 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
     topic = cluster.create(partitions=2)
     cluster.produce(topic, range(10))
     snippets = [text for text in blocks("README.md", "python") if "format(" in text] + blocks("docs/spark.md", "python")
-    assert len(snippets) == 8
+    assert len(snippets) == 9
     names: dict[str, Any] = {"spark": spark, "frame": spark.range(5)}
+    totals = cluster.create()
     for snippet in snippets:
         if "SparkSession.builder" in snippet:
             compile(snippet, "docs/spark.md", "exec")
@@ -373,8 +374,15 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
             stream = source.option("subscribe", topic).load().writeStream.format("noop")
             names["query"] = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
             names["query"].processAllAvailable()
+        if "totals." in snippet:
+            rows = spark.readStream.format("ottla").option("kafka.bootstrap.servers", cluster.bootstrap)
+            names["totals"] = rows.option("subscribe", topic).load().groupBy(f.lit("UA").alias("carrier")).count()
+            snippet = snippet.replace('"totals"', f'"{totals}"').replace('"checkpoint"', f'"{tmp_path / "totals"}"')
         text = snippet.replace("127.0.0.1:9092", cluster.bootstrap).replace('"orders"', f'"{topic}"')
         exec(compile(text, "docs/spark.md", "exec"), names)
-    names["query"].stop()
+    for query in spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
+    assert [bytes(row.value) for row in read(spark, cluster, totals).collect()] == [b'{"carrier":"UA","count":20}']
     assert names["orders"].columns == names["events"].columns
     assert read(spark, cluster, topic).count() == 20

@@ -123,6 +123,15 @@ def require_pyspark() -> None:
         raise SparkMissingError(f"pipelines need PySpark {needed} or newer, not {pyspark.__version__}: {install}")
 
 
+def _quiet_loggers() -> None:
+    """Both log each exception that they pass on, with tracebacks; who gets the exception tells of it."""
+    from pyspark.logger import PySparkLogger
+
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 class Session:
     """A Spark session and the JVM it runs in, for a `with` statement."""
 
@@ -150,8 +159,7 @@ class Session:
         # PySpark itself asks the environment too, while the session lives.
         self._environ = {name: os.environ.get(name) for name in python.environ}
         os.environ.update(python.environ)
-        # It logs each exception that it passes on, with two tracebacks; who gets the exception tells of it.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        _quiet_loggers()
         options.log.parent.mkdir(parents=True, exist_ok=True)
         # PySpark keeps the first JVM of a process for all sessions after it; this one is ours, and ends with us.
         self._before = SparkContext._gateway, SparkContext._jvm

@@ -2,6 +2,7 @@
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType
 
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.compiler.sources import REASON
@@ -25,8 +26,8 @@ def record(sink: TopicSink, rows: DataFrame) -> DataFrame:
     timestamp = of(sink.timestamp, f.lit(None))
     columns = [
         f.lit(sink.topic).alias("topic"),
-        _bytes(key).alias("key"),
-        _bytes(value).alias("value"),
+        _bytes(own, key).alias("key"),
+        _bytes(own, value).alias("value"),
         headers.cast(_HEADERS).alias("headers"),
         timestamp.cast("timestamp").alias("timestamp"),
     ]
@@ -48,9 +49,11 @@ def visible(rows: DataFrame) -> DataFrame:
     return rows.drop(ORIGIN)
 
 
-def _bytes(column: Column) -> Column:
+def _bytes(rows: DataFrame, column: Column) -> Column:
     """As bytes: binary as it is, anything else as its text."""
-    return f.when(f.typeof(column) == "binary", column.cast("binary")).otherwise(column.cast("string").cast("binary"))
+    # Asked of the plan, as an expression for both would have to be right for both: a number is never cast to binary.
+    kind = rows.select(column.alias("it")).schema["it"].dataType
+    return column if isinstance(kind, BinaryType) else column.cast("string").cast("binary")
 
 
 __all__ = ["RECORD_COLUMNS", "letters", "record", "visible"]

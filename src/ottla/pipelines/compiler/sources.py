@@ -25,6 +25,8 @@ UNDECODED: Final = "a record does not decode"
 """How the message of a query begins that a record ended."""
 _PARSED: Final = "_parsed"
 _CORRUPT: Final = "_corrupt"
+PATIENCE_MS: Final = 20_000
+"""Longer than a broker takes to be restarted, so that nothing fails then; and people are told within it."""
 RECORD_SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
@@ -40,9 +42,14 @@ class Decoded:
     refused: DataFrame | None
 
 
+def connection_options(bootstrap: str) -> dict[str, str]:
+    """Where the brokers are, and how long a question may wait for them before the supervisor does."""
+    return {"kafka.bootstrap.servers": bootstrap, "kafka.default.api.timeout.ms": str(PATIENCE_MS)}
+
+
 def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[str, str]:
     """The options of the data source that a stream and a batch share."""
-    options = {"kafka.bootstrap.servers": bootstrap, "includeHeaders": "true"}
+    options = {**connection_options(bootstrap), "includeHeaders": "true"}
     if source.topics:
         options["subscribe"] = ",".join(source.topics)
     elif source.pattern is not None:
@@ -106,7 +113,8 @@ def decode(source: Source, records: DataFrame, *, strict: bool = False) -> Decod
     elif source.format == "json":
         judged = _json(source, with_record)
     else:
-        judged = _Judged(with_record, f.col("error"), _fields(source, with_record, "data"))
+        reason = f.when(f.col("value").isNull(), "there is no value").otherwise(f.col("error"))
+        judged = _Judged(with_record, reason, _fields(source, with_record, "data"))
     if judged.reason is None:
         return Decoded(judged.rows.select(*judged.columns, ORIGIN), None)
     rows = judged.rows.withColumn(REASON, judged.reason)

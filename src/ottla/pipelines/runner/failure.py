@@ -80,6 +80,8 @@ _GENERIC: Final = frozenset(
     }
 )
 """Exceptions that carry another one: what they say of themselves helps nobody."""
+_OF_PYTHON = re.compile(r"Failed when Python .*?: (?:\w+\.)*(\w+: .*)")
+"""Before what a process of Spark's Python raised, where that is told without its traceback."""
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|File \"|Traceback )")
 
 
@@ -115,7 +117,8 @@ def reason_of(text: str) -> str:
         match[2] for match in map(_CONDITION.match, text.splitlines()) if match and match[1] != "STREAM_FAILED"
     ]
     if conditions:
-        return _short(conditions[0])
+        of_python = _OF_PYTHON.match(conditions[0])
+        return _short(conditions[0] if of_python is None else of_python[1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _short(lines[0]) if lines else "no reason given"
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
+from ottla.pipelines.compiler.sources import connection_options
 from ottla.pipelines.runner.beginning import beginning_of_sink, letters_id
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.compaction_schedule import CompactionSchedule
@@ -99,7 +100,7 @@ class TableWrite:
         self._schedule.done()
 
     def _write_letters(self, letters: DataFrame, query: str, number: int) -> None:
-        options = {"kafka.bootstrap.servers": self._bootstrap, "mode": "exactly-once"}
+        options = {**connection_options(self._bootstrap), "mode": "exactly-once"}
         options["transactionalId"] = letters_id(self._spec, self._sink.name)
         write_batch(letters.coalesce(1), options, query, number)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from ottla.pipelines.compiler.sources import connection_options
 from ottla.pipelines.spec.model import TopicSink
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -16,7 +17,7 @@ _TIMEOUT_MS: Final = 10_000
 
 def topic_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
     """The options of the data sink."""
-    options = {"kafka.bootstrap.servers": bootstrap, "mode": sink.mode}
+    options = {**connection_options(bootstrap), "mode": sink.mode}
     if sink.mode == "exactly-once":
         options["transactionalId"] = sink.transactional_id
     return {**options, **sink.options}

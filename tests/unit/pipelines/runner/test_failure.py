@@ -64,3 +64,13 @@ def test_a_reason_is_one_line_of_bounded_length():
     assert len(reason) == LINE_CHARS_MAX
     assert "\n" not in reason
     assert reason_of("") == "no reason given"
+
+
+def test_what_a_process_of_python_says_is_told_without_what_it_was_doing():
+    said = (
+        "Failed when Python streaming data source perform initialOffset: pyspark_ottla.options.OptionError: 'in' does"
+    )
+    failure = failure_of(
+        f"SparkException: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] {said} not exist SQLSTATE: 38000"
+    )
+    assert failure.reason == "OptionError: 'in' does not exist"
