@@ -63,6 +63,7 @@ KERNEL_TARGETS = (
 PYTHON_TARGETS = (
     "batches",
     "cli_text",
+    "client_metrics",
     "frames",
     "group_records",
     "log_dump",

@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
+from ottla.client.pushed_metrics import PushedMetrics
 from ottla.gateways.kafka.apis import APIS
 from ottla.groups.record_format import encode
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
@@ -50,6 +51,7 @@ from tests.fuzz.targets.strangers import (
 )
 from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
 from tests.unit.protocol import reference_codec
+from tests.unit.protocol import test_otlp_metrics as otlp
 from tests.unit.protocol.message_strategy import table_of
 
 NOW_MS = 1_700_000_000_000
@@ -398,6 +400,23 @@ def cli_text() -> Seeds:
         yield name, bytes([index]) + text
 
 
+def client_metrics() -> Seeds:
+    """One push in each codec, and one record."""
+    attribute = otlp.text_attribute(7, "node", "1")
+    metrics = otlp.metrics_data(
+        otlp.sized(1, b"a.gauge")
+        + otlp.sized(3, b"ms")
+        + otlp.sized(5, otlp.sized(1, otlp.double(4, 1.5) + attribute)),
+        otlp.sized(1, b"a.sum") + otlp.sized(7, otlp.sized(1, otlp.fixed(6, -7)) + b"\x10\x01"),
+        otlp.sized(1, b"a.time") + otlp.sized(9, otlp.sized(1, otlp.fixed(4, 3) + otlp.double(5, 0.25))),
+    )
+    yield "metrics", b"\x00" + metrics
+    for codec in CODECS[1:]:
+        yield f"codec-{codec}", bytes([codec]) + pack(codec, metrics)
+    push = PushedMetrics("id", "etl", "librdkafka", "2.16.1", "127.0.0.1", 4711, 1, "zstd", True, 0, b"")
+    yield "record", b"\x05" + b"\0".join([b"id", *(text for _, text in push.headers)])
+
+
 def log_dump() -> Seeds:
     """One of each file, batches of both kinds of topics."""
     contents = {name: data[1:] for name, data in small_files()}
@@ -434,6 +453,7 @@ TARGETS = {
     "batch": batch,
     "batches": records_seeds,
     "cli_text": cli_text,
+    "client_metrics": client_metrics,
     "codec": codec,
     "frames": frames,
     "group_records": group_records,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 NAMES = (
     "batches",
     "cli_text",
+    "client_metrics",
     "frames",
     "group_records",
     "log_dump",
