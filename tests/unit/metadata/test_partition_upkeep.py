@@ -8,7 +8,9 @@ import pytest
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.leader_election import ElectionType
 from ottla.metadata.controller.partition_leadership import PartitionProposal
+from ottla.metadata.controller.partition_upkeep import LOOK_AGAIN_MS
 from ottla.metadata.image.image import ALL_BROKERS, topic_resource
+from ottla.metadata.store.interface import StoreError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.tasks import Tasks
 from tests.unit.metadata.several_brokers import SeveralBrokers
@@ -59,6 +61,25 @@ async def test_internal_topics_are_raised_when_brokers_join(tasks):
     await cluster.controller.alter_partition(1, cluster.epochs[1], proposals)
     await settled(tasks)
     assert set(cluster.partition("__consumer_offsets").replicas) == {1, 2, 3}
+
+
+async def test_what_the_store_did_not_take_is_decided_again(tasks, monkeypatch):
+    cluster = await SeveralBrokers(tasks).start(1)
+    await cluster.topic("__consumer_offsets", (1,))
+    await cluster.session(2)
+    await cluster.heartbeat(2)
+    await cluster.heartbeat(2)
+
+    async def fails(*_args, **_kwargs):
+        raise StoreError("nobody answers")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster.store, "append", fails)
+        await settled(tasks)
+        assert cluster.partition("__consumer_offsets").replicas == (1,)
+    cluster.timer.advance(LOOK_AGAIN_MS)
+    await settled(tasks)
+    assert set(cluster.partition("__consumer_offsets").replicas) == {1, 2}
 
 
 async def test_leaderships_are_given_back_after_a_while(tasks):

@@ -38,6 +38,9 @@ T = TypeVar("T")
 BALANCE_AGAIN_MS: Final = 1_000
 """When the next leaders are moved, when one round did not move all: clients have found the new ones by then."""
 
+LOOK_AGAIN_MS: Final = 1_000
+"""When partitions are looked at again that had to wait because the store took no decision."""
+
 LogEnds: TypeAlias = Callable[
     [Mapping[TopicPartition, Sequence[int]]], Awaitable[Mapping[TopicPartition, Mapping[int, tuple[int, int]]]]
 ]
@@ -76,6 +79,7 @@ class PartitionUpkeep:
         self._timer = timer
         self._tasks = tasks
         self._balance: TimerTask | None = None
+        self._again: TimerTask | None = None
         self._is_tending = False
         self._has_news = False
 
@@ -84,6 +88,9 @@ class PartitionUpkeep:
         if self._balance is not None:
             self._balance.cancel()
             self._balance = None
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
 
     def look(self) -> None:
         """Brokers came, went or came back, settings are others than before, or this broker has begun to decide."""
@@ -115,8 +122,14 @@ class PartitionUpkeep:
                     await self.elect(ElectionType.UNCLEAN, wanted)
         except ApiError as error:
             logger.warning("partitions that need replicas or leaders have to wait: %s", error)
+            if self._controller.is_active and self._again is None:
+                self._again = self._timer.schedule(LOOK_AGAIN_MS, self._look_again)
         finally:
             self._is_tending = False
+
+    def _look_again(self) -> None:
+        self._again = None
+        self.look()
 
     def _decide_growth(self, image: MetadataImage, factors: Mapping[str, int]) -> Decision[list[Outcome[None]]]:
         requests = missing_replicas(image, factors)
