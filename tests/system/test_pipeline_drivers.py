@@ -119,6 +119,27 @@ def test_a_driver_is_refused_while_one_of_another_machine_lives(flights):
 
 
 @pytest.mark.long
+def test_a_checkpoint_is_not_moved_while_a_driver_of_another_machine_uses_it(flights):
+    file, there, name = flights
+    spec = read(file)
+    directory = Path(directory_of(spec, spec.sinks[0]))
+    for part, text in (("offsets", f'v1\n{{}}\n{{"{name}.in":{{"0":7,"1":0}}}}'), ("commits", "v1\n{}")):
+        (directory / part).mkdir(parents=True)
+        (directory / part / "0").write_text(text)
+    words = [sys.executable, "-m", "ottla.cli", "pipeline", "reset", str(file), "--sink", "out", "--to", "earliest"]
+    words += ["--execute", "-b", there.bootstrap]
+    with leases_of(there.bootstrap, "elsewhere") as held:
+        held.take({name_of(str(directory)): str(directory)}, lambda line: None)
+        held.keep(lambda name, error: None)
+        refused = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "in use by another driver (process 4711 on elsewhere" in refused.stderr
+    moved = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert moved.returncode == 0, moved.stderr
+    assert '"0":0' in (directory / "offsets" / "0").read_text()
+
+
+@pytest.mark.long
 def test_a_driver_of_this_machine_is_named_by_the_lock_on_the_file(flights):
     file, there, _ = flights
     spec = read(file)

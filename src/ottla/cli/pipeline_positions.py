@@ -1,5 +1,6 @@
 """`ottla pipeline lag` and `reset`: how far a pipeline has read, and from where it goes on. Spark is not needed."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,13 +162,14 @@ def _reset(
     from ottla.pipelines.runner.positions import execute as move_checkpoint
     from ottla.pipelines.runner.positions import plan_move, positions, require_known
     from ottla.pipelines.runner.published import published
+    from ottla.pipelines.runner.taking import held
     from ottla.pipelines.spec.lineage import through
 
     directory = _directory(spec, sink)
     if not (directory / "offsets").is_dir() and not (directory / BEGIN).exists():
         raise CheckpointError("it has not run yet: `start` of its sources decides where it begins")
     owner = owner_of(spec, sink, through(spec, sink.name))
-    with CheckpointLock(directory, owner):
+    with CheckpointLock(directory, owner), held([directory] if execute else [], client, partial(click.echo, err=True)):
         known, before = batches(directory), positions(directory)
         wanted = _wanted(where, list(before), client)
         # State does not go back with the offsets, and one that was begun anew has no micro-batch yet to be moved.

@@ -1,6 +1,7 @@
 """`ottla pipeline replay` and `diff`: a new version of a pipeline over the past, compared with production."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,13 +180,20 @@ def _promote(spec: "PipelineSpec", suffix: str, bootstrap: str, *, execute: bool
     from ottla.pipelines.replay.promotion import promotions
     from ottla.pipelines.replay.ranges import remembered
     from ottla.pipelines.replay.replayed import replayed
+    from ottla.pipelines.runner.checkpoint import directory_of
+    from ottla.pipelines.runner.taking import held
 
     ranges = remembered(_directory(spec, suffix))
     if ranges is None:
         raise CommandError(f"there is no replay {suffix} of {spec.name}", ExitCode.NOT_FOUND)
     rows = []
-    with BlockingClient(bootstrap, client_id="ottla-cli") as client:
-        for each in promotions(spec, replayed(spec, ranges, suffix), ranges):
+    side = replayed(spec, ranges, suffix)
+    used = [Path(directory_of(each, sink)) for each in (spec, side) for sink in each.sinks] if execute else []
+    with (
+        BlockingClient(bootstrap, client_id="ottla-cli") as client,
+        held(used, client, partial(click.echo, err=True)),
+    ):
+        for each in promotions(spec, side, ranges):
             before = client.committed_offsets(each.group, each.offsets)
             for place, offset in sorted(each.offsets.items()):
                 rows.append((each.group, *place, before[place].offset if place in before else None, offset))
