@@ -362,7 +362,7 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
     topic = cluster.create(partitions=2)
     cluster.produce(topic, range(10))
     snippets = [text for text in blocks("README.md", "python") if "format(" in text] + blocks("docs/spark.md", "python")
-    assert len(snippets) == 9
+    assert len(snippets) == 10
     names: dict[str, Any] = {"spark": spark, "frame": spark.range(5)}
     totals = cluster.create()
     for snippet in snippets:
@@ -376,7 +376,8 @@ def test_what_the_documents_show_works(spark, cluster, tmp_path):
             names["query"].processAllAvailable()
         if "totals." in snippet:
             rows = spark.readStream.format("ottla").option("kafka.bootstrap.servers", cluster.bootstrap)
-            names["totals"] = rows.option("subscribe", topic).load().groupBy(f.lit("UA").alias("carrier")).count()
+            rows = rows.option("subscribe", topic).option("startingOffsets", "earliest").load()
+            names["totals"] = rows.groupBy(f.lit("UA").alias("carrier")).count()
             snippet = snippet.replace('"totals"', f'"{totals}"').replace('"checkpoint"', f'"{tmp_path / "totals"}"')
         text = snippet.replace("127.0.0.1:9092", cluster.bootstrap).replace('"orders"', f'"{topic}"')
         exec(compile(text, "docs/spark.md", "exec"), names)
