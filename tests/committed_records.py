@@ -9,38 +9,41 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from ottla.client.blocking import BlockingClient
+from ottla.client.offsets import OffsetAt
+from ottla.model.topic_partition import TopicPartition as Place
+
 PATIENCE_S = 60
-
-
-def reader(bootstrap: str, isolation: str) -> Consumer:
-    """A consumer that belongs to no group, and hears of the ends of partitions."""
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "nobody",
-            "isolation.level": isolation,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 2,
-        }
-    )
 
 
 def ends_of(bootstrap: str, topic: str) -> dict[int, int]:
     """Where each partition ends, records of open transactions included."""
-    everybody = reader(bootstrap, "read_uncommitted")
-    partitions = everybody.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-    ends = {
-        each: everybody.get_watermark_offsets(TopicPartition(topic, each), timeout=PATIENCE_S)[1] for each in partitions
-    }
-    everybody.close()
-    return ends
+    with BlockingClient(bootstrap) as client:
+        places = [Place(topic, each.partition) for each in client.metadata([topic])[topic].partitions]
+        found = client.list_offsets(dict.fromkeys(places, OffsetAt.LATEST))
+    return {place.partition: listed.offset for place, listed in found.items()}
+
+
+def wait_until_ended(bootstrap: str, transactional_id: str) -> None:
+    """Wait until the end of the last transaction of an id has come to all of its partitions."""
+    with BlockingClient(bootstrap) as client:
+        client.transactions(transactional_id).describe()
 
 
 def committed_records(bootstrap: str, topic: str) -> list[Any]:
     """The messages of all partitions; fails when a transaction stays open."""
     ends = ends_of(bootstrap, topic)
-    consumer = reader(bootstrap, "read_committed")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+            "log_level": 2,
+        }
+    )
     consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in ends])
     messages: list[Any] = []
     while ends:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import BrokerProcess
-from tests.committed_records import committed_records
+from tests.committed_records import wait_until_ended
 
 QUIET = {"log_level": 0}
 
@@ -102,8 +102,7 @@ def fill(bootstrap: str) -> None:
             producer.abort_transaction(60)
         else:
             producer.commit_transaction(60)
-    for topic in ("events.x", "stamped"):
-        committed_records(bootstrap, topic)  # when the last transaction has come to its end
+    wait_until_ended(bootstrap, "t")
     cut = admin.delete_records([TopicPartition("events.x", 1, 33), TopicPartition("stamped", 0, 1)])
     for deletion in cut.values():
         deletion.result()

@@ -29,7 +29,7 @@ from ottla.pipelines.dead_letters.headers import Letter, headers_of
 from ottla.pipelines.dead_letters.redrive import Rules
 from ottla.pipelines.dead_letters.redriving import Letters, group_of, redrive
 from tests.broker_process import BrokerProcess
-from tests.committed_records import committed_records
+from tests.committed_records import committed_records, wait_until_ended
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "dlq"]
 DEADLINE_S = 60
@@ -68,7 +68,7 @@ class Place:
             count_header = ("__ottla.errors.replays", b"%d" % (replays + 1))
             back.append((number % 4, key, value, 1_000 + number, (("trace", b"%d" % number), count_header)))
         producer.commit_transaction()
-        self.read(self.dead)  # when the transaction has come to its end
+        wait_until_ended(self.bootstrap, f"t-{self.dead}")
         return back
 
     def read(self, topic: str) -> list[Seen]:

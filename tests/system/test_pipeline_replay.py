@@ -19,7 +19,7 @@ from ottla.pipelines.audit.report import Count, Report, SourceRange
 from ottla.pipelines.replay.ranges import remember
 from ottla.pipelines.replay.replayed import ReplayRange
 from tests.broker_process import BrokerProcess
-from tests.committed_records import committed_records
+from tests.committed_records import wait_until_ended
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "pipeline"]
 DEADLINE_S = 60
@@ -67,7 +67,7 @@ class Pipeline:
             producer.commit_transaction()
         else:
             producer.abort_transaction()
-        committed_records(self.bootstrap, topic)  # when the transaction has come to its end
+        wait_until_ended(self.bootstrap, topic)
 
     def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
