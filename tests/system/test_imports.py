@@ -44,7 +44,7 @@ def imported(tmp_path_factory) -> set[str]:
     last = f"ottla.gateways.kafka.{module_of(OF_CLIENTS.apis[-1])}"
     with broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-        producer.send("flights", b"record").get(30)
+        producer.send("flights", b"record").get(60)
         producer.close()
         consumer = KafkaConsumer(
             "flights", bootstrap_servers=broker.bootstrap, group_id=None, auto_offset_reset="earliest"
