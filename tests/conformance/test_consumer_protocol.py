@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,16 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ottla.client import SubscriptionPattern
+from ottla.client import (
+    ClientOptions,
+    Consumer,
+    ConsumerOptions,
+    GroupProtocol,
+    OffsetReset,
+    Producer,
+    ProducerOptions,
+    SubscriptionPattern,
+)
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import PATIENCE_S, Client, Member
 from tests.conformance.clients.ottla import OttlaMember
@@ -229,6 +239,54 @@ def test_members_of_ottlas_client_share_a_topic_beside_librdkafkas(broker: Broke
     poll_until(members, lambda: set(got) >= values, got)
     assert sorted(got) == sorted(values)
     members[0].close()
+
+
+@pytest.mark.proves(client="Ottla client", feature=FEATURE)
+def test_a_member_of_the_command_line_and_one_in_transactions_go_on_from_each_other(broker: BrokerProcess) -> None:
+    topic, copy, group = new_topic(broker, PARTITIONS), new_topic(broker, PARTITIONS), new_group()
+    values = fill(broker, topic, 100)
+    words = ["consume", topic, "-g", group, "-c", "60", "-X", "group.protocol=consumer", "-b", broker.bootstrap]
+    read = subprocess.run(
+        [sys.executable, "-m", "ottla.cli", *words], capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert (read.returncode, read.stderr) == (0, b"")
+    assert group_type(broker, group) == "CONSUMER"
+    first = read.stdout.split()
+    assert len(first) == 60
+
+    async def copy_the_rest() -> list[bytes]:
+        client = ClientOptions.of(broker.bootstrap)
+        reading = ConsumerOptions(
+            group_id=group,
+            group_protocol=GroupProtocol.CONSUMER,
+            auto_commit=False,
+            auto_offset_reset=OffsetReset.EARLIEST,
+        )
+        async with (
+            Consumer(client, reading) as consumer,
+            Producer(client, ProducerOptions(transactional_id=group)) as to,
+        ):
+            consumer.subscribe([topic])
+            await to.init_transactions()
+            rest: list[bytes] = []
+            while len(rest) < 40:
+                records = await consumer.poll(7)
+                if not records:
+                    continue
+                async with to.transaction():
+                    for record in records:
+                        await to.send(copy, record.value, partition=record.partition)
+                    ends = {each.topic_partition: each.offset + 1 for each in records}
+                    await to.send_offsets_to_transaction(ends, group, consumer.membership)
+                rest += [record.value or b"" for record in records]
+            committed = await consumer.committed(consumer.assignment())
+            assert {each.partition: offset for each, offset in committed.items()} == dict.fromkeys(
+                range(PARTITIONS), 25
+            )
+            return rest
+
+    rest = asyncio.run(copy_the_rest())
+    assert sorted([*first, *rest]) == sorted(values)
 
 
 @pytest.mark.long
