@@ -57,7 +57,7 @@ STAND_BACK_MS: Final = 5_000
 """How long a broker that resigned because it was cut off lets the others be elected first. They stand at once; the time
 is for those that are slow."""
 
-STAY_MS: Final = 600_000
+STAY_MS: Final = 300_000
 """For so long after that it does not do so again."""
 
 SECRET_BYTES: Final = 32
