@@ -54,6 +54,14 @@ _HOPELESS: Final = (
     "does not exist on the broker",
     "AUTHORIZATION_FAILED",
 )
+_AGAIN: Final = (
+    "written again when the query is started again",
+    "came after its batch had been closed",
+    "its transaction timed out",
+    "or the batch took longer",
+)
+"""Of an aborted transaction: an executor died in it, or it took too long. Where another driver has in truth taken over,
+the next attempt says so."""
 _UNREACHABLE: Final = (
     "BrokerUnreachable",
     "ConnectionLostError",
@@ -94,7 +102,7 @@ def failure_of(text: str) -> Failure:
     reason = reason_of(text)
     if any(sign in text for sign in _UNREACHABLE) and not any(sign in reason for sign in (FAILED, UNDECODED)):
         return Failure(reason, Verdict.UNREACHABLE)
-    if any(sign in text for sign in _HOPELESS):
+    if any(sign in text for sign in _HOPELESS) and not any(sign in text for sign in _AGAIN):
         return Failure(reason, Verdict.HOPELESS)
     return Failure(reason, Verdict.UNKNOWN)
 

@@ -1,8 +1,23 @@
 """The reason of a failure in one line, and what follows from it."""
 
-import pytest
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ottla.client.producer_batch import Identity
 from ottla.pipelines.runner.failure import LINE_CHARS_MAX, Verdict, failure_of, reason_of
+from pyspark_ottla.sink_commit import TransactionPart, UncommittableError, _check_attempts
+from pyspark_ottla.sink_lease import Lease
+from pyspark_ottla.sink_ledger import TOPIC, Attempt, SinkLedger
+from pyspark_ottla.sink_task import Batch, TransactionTask
+from pyspark_ottla.write_columns import WriteColumns
+from pyspark_ottla.write_options import WriteOptions
+from tests.unit.pyspark_ottla.model_log import ModelLog, ModelPartition
+
+if TYPE_CHECKING:
+    from pyspark_ottla.sink_ledger import LedgerClient
 
 RAISED = "\n".join(
     [
@@ -51,6 +66,24 @@ def test_an_exception_in_python_is_told_without_its_traceback():
 )
 def test_what_is_worth_another_attempt(text, verdict):
     assert failure_of(text).verdict is verdict
+
+
+def test_a_batch_that_lost_an_executor_is_tried_again_though_its_error_is_one_of_options():
+    attempt = Attempt(7, 1, task=0, attempt="first")
+    lease = Lease("id", Identity(7, 1, is_transactional=True), None, 0)
+    log = cast("LedgerClient", ModelLog({TOPIC: [ModelPartition()]}))
+    ledger = SinkLedger(log, "id")
+    ledger.append(attempt)
+    given = {"kafka.bootstrap.servers": "b:1", "topic": "t", "mode": "exactly-once", "transactionalId": "id"}
+    columns = WriteColumns(StructType([StructField("value", StringType())]), "t")
+    task = TransactionTask(WriteOptions.of(given), columns, lease, Batch("q", 3, "run"), 0, "second")
+    refusal = task._announce(ledger, replace(attempt, attempt="second"))
+    assert refusal is not None
+    assert failure_of(f"StreamingQueryException: aborted\nOptionError: {refusal}").verdict is Verdict.UNKNOWN
+    # Both attempts have announced themselves, and one of them has ended well.
+    with pytest.raises(UncommittableError) as raised:
+        _check_attempts([TransactionPart(lease, "q", 3, "run", attempt, 1)], ledger)
+    assert failure_of(f"UncommittableError: {raised.value}").verdict is Verdict.UNKNOWN
 
 
 def test_the_condition_of_spark_is_told_where_no_exception_says_more():
