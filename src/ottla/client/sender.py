@@ -6,7 +6,7 @@ writes requests in the order it decides on them; a task per request waits for th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from ottla.client.accumulator import RecordAccumulator
 from ottla.client.asyncio_io import AsyncioConnection
@@ -227,11 +227,11 @@ class Sender:
         self,
         node_id: int,
         request: ProduceRequest,
-        answer: Awaitable[ProduceResponse],
+        answer: Callable[[], Awaitable[ProduceResponse]],
         batches: Sequence[ProducerBatch],
     ) -> None:
         try:
-            response = await answer
+            response = await answer()
         except (ClientError, InvalidInputError) as error:
             self.settlement.on_request_error(batches, error)
         else:

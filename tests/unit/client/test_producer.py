@@ -1,11 +1,13 @@
 """The producer delivers each record once and in order over a real socket, and says what it could not deliver."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ottla.client.asyncio_io import AsyncioConnection
 from ottla.client.errors import BrokerError, BrokerUnreachableError, ClientError, InvalidOptionError, TopicNotFoundError
 from ottla.client.options import ClientOptions
 from ottla.client.produce import Acks
@@ -176,6 +178,30 @@ async def test_no_room_within_the_time_is_an_error():
             with pytest.raises(BrokerError, match="no room for a record within 20 ms"):
                 await sending.send("t", b"x" * 300)
             await sending.close(deliver=False)
+
+
+async def test_a_producer_closed_as_it_sends_leaves_nothing_that_python_warns_of(monkeypatch, recwarn):
+    """Closed before the task that waits for the answer has begun."""
+    closing: list[asyncio.Task[None]] = []
+    send = AsyncioConnection.send
+
+    def send_and_close(connection: AsyncioConnection, message: Any, *args: Any, **settings: Any) -> Any:
+        if isinstance(message, ProduceRequest):
+            closing.append(asyncio.create_task(sending.close(deliver=False)))
+        return send(connection, message, *args, **settings)
+
+    monkeypatch.setattr(AsyncioConnection, "send", send_and_close)
+    gc.collect()
+    recwarn.clear()
+    with AppendingBroker({"t": 1}) as broker:
+        sending = producer(broker)
+        await sending.start()
+        delivered = await sending.send("t", b"x", partition=0)
+        with pytest.raises(ClientError, match="closed before the record was delivered"):
+            await delivered
+        await asyncio.gather(*closing)
+    gc.collect()
+    assert [warning for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 async def test_records_of_one_key_go_to_one_partition():
