@@ -108,7 +108,7 @@ class SparkCluster:
         """The executors that run, of all workers."""
         workers = [process for name, process in self.processes.items() if name.startswith("worker")]
         started = [each for worker in workers for each in psutil.Process(worker.pid).children()]
-        return [each for each in started if EXECUTOR in " ".join(each.cmdline())]
+        return [each for each in started if EXECUTOR in _command(each)]
 
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text()
@@ -137,6 +137,14 @@ class SparkCluster:
     def __exit__(self, *_: object) -> None:
         for name in [*self.processes]:
             self.kill(name)
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        # It has ended, and its worker has yet to look.
+        return ""
 
 
 def packages_of(python: Path, *names: str) -> list[str]:

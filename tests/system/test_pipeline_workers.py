@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -16,13 +19,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.pipelines.tables import ParquetTable
 from tests.broker_process import BrokerProcess
-from tests.system.spark_cluster import SparkCluster, packages_of
+from tests.system.spark_cluster import SparkCluster, packages_of, python_environment
 from tests.system.test_pipelines import Broker
 
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-ROWS = 1_500
+ROWS = 1_000
 BATCH = 100
 _names = count()
 
@@ -139,6 +142,34 @@ def started(new_broker: Callable[..., BrokerProcess], spark: SparkCluster) -> Br
     broker = new_broker()
     broker.host = spark.host
     return broker.start()
+
+
+def test_the_environment_of_the_document_is_all_that_workers_need(spark, new_broker, tmp_path):
+    document = (ROOT / "docs" / "pipelines.md").read_text()
+    lines = re.findall(r"^(?:tar|ottla pipeline run) .*environment.*$", document, re.MULTILINE)
+    assert len(lines) == 2, lines
+    broker = started(new_broker, spark)
+    there = Broker(broker.bootstrap)
+    name = pipeline(tmp_path, there, rows=200)
+    python_environment(tmp_path / "environment", "ottla", "pyspark_ottla", "msgspec", copied=True)
+    pack, run = ([word.replace("spark://HOST:7077", spark.master) for word in shlex.split(line)] for line in lines)
+    subprocess.run(pack, cwd=tmp_path, check=True)
+    assert tarfile.is_tarfile(tmp_path / "environment.tar.gz")
+    run = [sys.executable, "-m", "ottla.cli", *run[1:], "--until-caught-up", "-b", broker.bootstrap]
+    run = ["p.toml" if word.endswith(".toml") else word for word in run]
+    done = subprocess.run(
+        [*run, "--conf", "spark.executor.memory=512m"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    out, lake, _ = numbers(tmp_path, there, name)
+    assert out == lake == good(200)
+    files = {json.loads(value)["file"] for value in there.values(f"{name}.out")}
+    assert all("/environment/lib/" in file for file in files), files
 
 
 def test_brokers_that_workers_cannot_reach_are_named_before_anything_begins(new_broker, tmp_path):
