@@ -21,7 +21,7 @@ STAMP := $(VENV)/.ottla
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
 
-run: $(STAMP)/demo ## Run the demo: a broker, a million flight events, a Spark pipeline, its result checked
+run: $(STAMP)/demo ## Run the demo: a pipeline over a million flight events, its broker killed on the way, everything checked
 	@$(BIN)/python -m examples.flights
 
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw

@@ -1,4 +1,4 @@
-"""The demo: a broker, a year of flights as a million events, a Spark pipeline over them, its result checked.
+"""The demo: a year of flights as a million events, a pipeline over them, its broker killed, all of it checked.
 
 Exit code 0: the result is right. 1: it is not, or the demo failed. 130: stopped by Ctrl-C.
 """
@@ -34,34 +34,35 @@ def main() -> NoReturn:
     finally:
         end_all_children()
     sys.stdout.flush()
-    # Threads of Spark's gateway and of the Kafka client may still wait for answers; nobody needs them.
+    # Threads of the Kafka clients may still wait for answers; nobody needs them.
     os._exit(code)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     # Imported here, as it takes a second in which Ctrl-C is to work already.
     from rich.console import Console
+    from rich.markup import escape
 
-    from examples.flights.demo import SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, run
+    from examples.flights.demo import AWAY_S, SHORT_AWAY_S, SHORT_DAYS, WHOLE_YEAR_DAYS, DemoOptions, run
     from examples.flights.failure import DemoError
     from examples.flights.files import DemoFiles
-    from examples.flights.session import require_java
+    from ottla.pipelines.session import SparkMissingError, require_java
 
     console = Console()
     options = DemoOptions(
         files=DemoFiles(arguments.out),
         days=SHORT_DAYS if arguments.short else WHOLE_YEAR_DAYS,
+        away_seconds=SHORT_AWAY_S if arguments.short else AWAY_S,
         port=arguments.port,
-        bootstrap=arguments.bootstrap,
     )
     try:
         require_java()
         differences = run(options, console)
-    except DemoError as error:
-        console.print(f"[red]failed:[/red] {error}", highlight=False, soft_wrap=True)
+    except (DemoError, SparkMissingError) as error:
+        console.print(f"[red]failed:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         return 1
     for difference in differences:
-        console.print(f"[red]differs:[/red] {difference}", highlight=False, soft_wrap=True)
+        console.print(f"[red]differs:[/red] {escape(difference)}", highlight=False, soft_wrap=True)
     return 1 if differences else 0
 
 
@@ -78,7 +79,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="only the first two weeks of the year")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where to put the results (build/demo)")
     parser.add_argument("--port", type=int, default=0, help="port of the broker (one that is free)")
-    parser.add_argument("--bootstrap", help="use the broker at HOST:PORT, and do not start one")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The broker of the demo: `ottla serve` in a process of its own."""
+"""The broker of the demo: `ottla serve` in a process of its own, which can be killed and started again."""
 
 import re
 import subprocess
@@ -9,25 +9,37 @@ from types import TracebackType
 
 from examples.flights.failure import DemoError
 from examples.flights.processes import end_with_parent
+from tools.ports import free_ports
 
-_READY = re.compile(r"kafka (?P<host>\S+):(?P<port>\d+)")
+_READY = re.compile(r"kafka (?P<host>\S+):(?P<port>\d+).* in (?P<took>\d+ ms)")
 _STOP_TIMEOUT_S = 10
 
 
 class Broker(AbstractContextManager["Broker"]):
-    """Running from the start of a `with` block to its end. `port` 0 takes one that is free."""
+    """Running from the start of a `with` block to its end. `port` 0 takes one that is free, and keeps it."""
 
     def __init__(self, data: Path, log: Path, port: int = 0) -> None:
         self._data = data
         self._log = log
-        self._port = port
+        # Not one of those that the kernel gives to clients: while the broker is away, it would be given away.
+        self._port = port or free_ports(1)[0]
         self._process: subprocess.Popen[str] | None = None
-        self.bootstrap = ""
-        """`HOST:PORT`, once it runs."""
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.took = ""
+        """How long the last start took, as it says."""
 
     def __enter__(self) -> "Broker":
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self._data)]
-        command += ["--kafka", f"127.0.0.1:{self._port}"]
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def start(self) -> None:
+        """Start it on what its directory holds; it is ready when this returns. Raises DemoError."""
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self._data), "--kafka", self.bootstrap]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command,
@@ -44,13 +56,13 @@ class Broker(AbstractContextManager["Broker"]):
             self._stop()
             said = self._log.read_text().strip().splitlines() or ["nothing"]
             raise DemoError(f"the broker did not start: {said[-1]}")
-        self.bootstrap = f"{ready['host']}:{ready['port']}"
-        return self
+        self.took = ready["took"]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stop()
+    def kill(self) -> None:
+        """`kill -9`: no chance to write or to say anything. Its directory stays as it is."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
     def _stop(self) -> None:
         if self._process is not None:

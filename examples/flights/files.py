@@ -4,6 +4,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+PIPELINE = Path(__file__).with_name("pipeline.toml")
+
 
 @dataclass(frozen=True, slots=True)
 class DemoFiles:
@@ -12,9 +14,39 @@ class DemoFiles:
     root: Path
 
     @property
+    def pipeline(self) -> Path:
+        """The pipeline's file, copied here: its checkpoints and tables lie beside it."""
+        return self.root / "pipeline.toml"
+
+    @property
+    def graph(self) -> Path:
+        """The pipeline as a picture."""
+        return self.root / "pipeline.svg"
+
+    @property
+    def pipeline_lines(self) -> Path:
+        """What the pipeline said of its micro-batches, a JSON object a line."""
+        return self.root / "pipeline.jsonl"
+
+    @property
+    def pipeline_log(self) -> Path:
+        """What it said beside that."""
+        return self.root / "pipeline.log"
+
+    @property
+    def checkpoints(self) -> Path:
+        """How far the pipeline's queries have come."""
+        return self.root / "checkpoints"
+
+    @property
+    def spark_log(self) -> Path:
+        """What Spark said."""
+        return self.checkpoints / "spark.log"
+
+    @property
     def table(self) -> Path:
-        """The result as Parquet, one directory for each micro-batch."""
-        return self.root / "delays.parquet"
+        """The table of events."""
+        return self.root / "lake"
 
     @property
     def dead_letters(self) -> Path:
@@ -22,9 +54,14 @@ class DemoFiles:
         return self.root / "dead-letters.jsonl"
 
     @property
-    def picture(self) -> Path:
-        """Departures and delays by hour and carrier."""
+    def delays(self) -> Path:
+        """A picture: departures and delays by hour and carrier."""
         return self.root / "delays.png"
+
+    @property
+    def course(self) -> Path:
+        """A picture: what was sent and what was read while the broker was killed."""
+        return self.root / "run.png"
 
     @property
     def report(self) -> Path:
@@ -42,24 +79,27 @@ class DemoFiles:
         return self.root / "broker.log"
 
     @property
-    def spark_log(self) -> Path:
-        """What Spark said."""
-        return self.root / "spark.log"
+    def archive(self) -> Path:
+        """The topics as Parquet files."""
+        return self.root / "archive"
 
     @property
-    def checkpoints(self) -> Path:
-        """How far Spark's queries have come."""
-        return self.root / "checkpoints"
+    def restored_data(self) -> Path:
+        """The data directory that the archive was restored to."""
+        return self.root / "restored"
 
     @property
-    def spark_scratch(self) -> Path:
-        """Spark's temporary files."""
-        return self.root / "spark-scratch"
+    def restored_log(self) -> Path:
+        """What the broker on it said."""
+        return self.root / "restored.log"
 
     def clear(self) -> None:
-        """Remove what an earlier run left, and make the directory."""
+        """Remove what an earlier run left, and make the directory with the pipeline's file in it."""
         self.root.mkdir(parents=True, exist_ok=True)
-        for path in (self.table, self.broker_data, self.checkpoints, self.spark_scratch):
+        for path in (self.table, self.broker_data, self.checkpoints, self.archive, self.restored_data):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.dead_letters, self.picture, self.report, self.broker_log, self.spark_log):
+        pictures = (self.graph, self.delays, self.course)
+        logs = (self.pipeline_lines, self.pipeline_log, self.broker_log, self.restored_log)
+        for path in (*pictures, *logs, self.dead_letters, self.report):
             path.unlink(missing_ok=True)
+        shutil.copyfile(PIPELINE, self.pipeline)

@@ -1,20 +1,27 @@
 """Brings everything into the broker with confluent-kafka, as any Kafka client would."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Producer
 
-from examples.flights.events import Events
 from examples.flights.failure import DemoError
-from examples.flights.malformed import Malformed
+from examples.flights.planted import Feed
 from examples.flights.reference import Record
 from examples.flights.topics import EVENTS
 
-CLOCK_EVENT_AT = "2014-02-01T00:00:00Z"
-CHUNK = 10_000
+CLOSING_EVENT = {
+    "event": "scheduled",
+    "flight": "UA1",
+    "carrier": "UA",
+    "origin": "EWR",
+    "dest": "IAH",
+    "scheduled_at": "2014-02-01T12:00:00Z",
+}
+"""A flight of the next year: a window closes when later events show that its time is over, and the year has a last."""
+CHUNK = 5_000
 _FLUSH_TIMEOUT_S = 120
 
 
@@ -32,8 +39,10 @@ class EventProducer:
     """One producer for the whole demo: idempotent, so that no event is doubled by a retry."""
 
     bootstrap: str
+    acknowledged: int = 0
+    """Events so far."""
     origins: dict[int, Origin] = field(default_factory=dict)
-    """Of the malformed events, by their place in the list that was planted."""
+    """Of the malformed events, by their place in the feed."""
 
     def __post_init__(self) -> None:
         self._error: Any = None
@@ -46,36 +55,54 @@ class EventProducer:
                 "linger.ms": 20,
                 "batch.size": 512 * 1024,
                 "queue.buffering.max.messages": 500_000,
+                # The broker is killed on the way, and is back after seconds.
+                "reconnect.backoff.max.ms": 500,
                 "error_cb": self._on_error,
                 # What matters comes through the callbacks.
                 "log_level": 2,
             }
         )
 
-    def reference(self, topic: str, records: Iterable[Record]) -> None:
-        """All records of a reference topic, acknowledged when this returns."""
+    def reference(self, topic: str, records: Iterable[Record]) -> int:
+        """All records of a reference topic, acknowledged when this returns; how many."""
+        sent = 0
         for key, value in records:
-            self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
+            self._producer.produce(topic, key=key, value=value, on_delivery=self._taken)
+            sent += 1
+        self.flush()
+        return sent
+
+    def send(self, feed: Feed, start: int, end: int, progress: Callable[[int], None]) -> None:
+        """Some of the events, on their way when this returns: what is not acknowledged yet, `waiting` counts."""
+        produce, poll, delivered, malformed = self._producer.produce, self.poll, self._delivered, feed.malformed
+        for low in range(start, end, CHUNK):
+            high = min(low + CHUNK, end)
+            for index in range(low, high):
+                landed = self._landing(index) if index in malformed else delivered
+                key, value, known_at_ms = feed.keys[index], feed.values[index], feed.known_at_ms[index]
+                try:
+                    produce(EVENTS, value, key, timestamp=known_at_ms, on_delivery=landed)
+                except BufferError:
+                    # The queue is full: wait until the broker has taken some.
+                    self._wait_for_room()
+                    produce(EVENTS, value, key, timestamp=known_at_ms, on_delivery=landed)
+            poll(0)
+            progress(high - low)
+
+    def closing_event(self) -> None:
+        """The one that shows that the year is over."""
+        key, value = CLOSING_EVENT["flight"].encode(), json.dumps(CLOSING_EVENT, separators=(",", ":")).encode()
+        self._producer.produce(EVENTS, key=key, value=value, on_delivery=self._delivered)
         self.flush()
 
-    def events(self, events: Events, malformed: Sequence[Malformed], progress: Callable[[int], None]) -> None:
-        """All events in the order in which they became known, the malformed ones in their places among them."""
-        start = 0
-        for place, planted in enumerate(malformed):
-            self._send(events, start, planted.after + 1, progress)
-            self._plant(place, planted)
-            start = planted.after + 1
-        self._send(events, start, len(events), progress)
-        self.flush()
+    @property
+    def waiting(self) -> int:
+        """Records that are not acknowledged yet."""
+        return len(self._producer)
 
-    def clock_event(self) -> None:
-        """An event that says only how late it is: nothing that was scheduled before will come any more.
-
-        A window closes when later events show that its time is over, and after the year's last event there are none.
-        """
-        value = json.dumps({"event": "clock", "scheduled_at": CLOCK_EVENT_AT}).encode()
-        self._producer.produce(EVENTS, key=b"clock", value=value, on_delivery=self._delivered)
-        self.flush()
+    def poll(self, seconds: float) -> None:
+        """Let acknowledgements come in."""
+        self._producer.poll(seconds)
 
     def flush(self) -> None:
         """Wait until all is acknowledged. Raises DemoError."""
@@ -85,34 +112,23 @@ class EventProducer:
         if unsent:
             raise DemoError(f"{unsent} records were not acknowledged within {_FLUSH_TIMEOUT_S} s")
 
-    def _send(self, events: Events, start: int, end: int, progress: Callable[[int], None]) -> None:
-        produce, poll, delivered = self._producer.produce, self._producer.poll, self._delivered
-        for low in range(start, end, CHUNK):
-            high = min(low + CHUNK, end)
-            for index in range(low, high):
-                key, value, known_at_ms = events.keys[index], events.values[index], events.known_at_ms[index]
-                try:
-                    produce(EVENTS, value, key, timestamp=known_at_ms, on_delivery=delivered)
-                except BufferError:
-                    # The queue is full: wait until the broker has taken some.
-                    self._wait_for_room()
-                    produce(EVENTS, value, key, timestamp=known_at_ms, on_delivery=delivered)
-            poll(0)
-            progress(high - low)
-
     def _wait_for_room(self) -> None:
-        while len(self._producer) > CHUNK * 10 and self._error is None:
+        while len(self._producer) > CHUNK * 20 and self._error is None:
             self._producer.poll(0.05)
 
-    def _plant(self, place: int, planted: Malformed) -> None:
+    def _landing(self, index: int) -> Callable[[Any, Any], None]:
         def landed(error: Any, message: Any) -> None:
             self._delivered(error, message)
             if error is None:
-                self.origins[place] = Origin(message.partition(), message.offset(), message.timestamp()[1])
+                self.origins[index] = Origin(message.partition(), message.offset(), message.timestamp()[1])
 
-        self._producer.produce(EVENTS, planted.value, planted.key, timestamp=planted.known_at_ms, on_delivery=landed)
+        return landed
 
     def _delivered(self, error: Any, _message: Any) -> None:
+        self._error = self._error or error
+        self.acknowledged += error is None
+
+    def _taken(self, error: Any, _message: Any) -> None:
         self._error = self._error or error
 
     def _on_error(self, error: Any) -> None:

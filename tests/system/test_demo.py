@@ -14,8 +14,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from examples.flights.check import same_windows
-from examples.flights.expected import expected_delays
+from examples.flights.check import same_events, same_windows
+from examples.flights.events import flight_events
+from examples.flights.expected import expected_delays, expected_events
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_DAYS = 14
@@ -61,23 +62,43 @@ def test_the_result_is_right_and_said_to_be(finished):
     out, said = finished
     report = json.loads((out / "report.json").read_text())
     assert report["differences"] == []
-    assert "every window and every dead letter as computed independently" in said
-    assert (report["flights"], report["events"], report["malformed"]) == (12_208, 36_419, 350)
+    assert "everything as computed independently, and the audit balances" in said
+    assert (report["flights"], report["events"], report["malformed"], report["told_twice"]) == (
+        12_208,
+        36_419,
+        350,
+        500,
+    )
     assert sum(report["dead_letters"].values()) == 350
-    assert report["late_rows_dropped"] == 0
+    records = 36_419 + 350 + 500 + 1
+    assert report["records_read"] == {"flights.delays": records, "flights.lake": records}
+    assert report["table_rows"] == 36_419 + 1
+
+
+def test_it_says_what_became_of_the_broker_that_it_killed(finished):
+    out, said = finished
+    report = json.loads((out / "report.json").read_text())
+    assert f"away for {report['broker_away_seconds']:.1f} s" in said
+    assert report["next_acknowledgement_seconds"] > report["broker_away_seconds"]
+    assert report["next_batch_seconds"].keys() == {"flights.delays", "flights.lake"}
+    for query in report["next_batch_seconds"]:
+        what = "failed" if query in report["started_again"] else "waited for the broker"
+        assert f"{query} {what}" in said
 
 
 def test_the_files_it_names_are_there_and_hold_what_it_says(finished):
     out, said = finished
     report = json.loads((out / "report.json").read_text())
-    for path in report["files"].values():
-        assert Path(path).exists()
-        assert path in said
-    assert pq.read_table(out / "delays.parquet").num_rows == report["windows"]
+    for paths in report["files"].values():
+        assert paths in said
+        assert all(Path(path).exists() for path in paths.split(", "))
+    assert pq.read_table(out / "lake").num_rows == report["table_rows"]
     letters = [json.loads(line) for line in (out / "dead-letters.jsonl").read_text().splitlines()]
     assert len(letters) == 350
-    assert letters[0].keys() == {"reason", "topic", "partition", "offset", "timestamp_ms", "key", "value"}
-    assert (out / "delays.png").read_bytes().startswith(b"\x89PNG")
+    assert letters[0].keys() == {"step", "reason", "topic", "partition", "offset", "timestamp_ms", "key", "value"}
+    for picture in ("delays.png", "run.png"):
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+    assert (out / "pipeline.svg").read_text().startswith("<svg")
 
 
 def test_a_table_that_is_wrong_anywhere_is_told_window_by_window():
@@ -96,7 +117,23 @@ def test_a_table_that_is_wrong_anywhere_is_told_window_by_window():
     ]
 
 
-@pytest.mark.parametrize("step", ["flights to events", "Spark", "pipeline"])
+def test_an_event_that_is_missing_doubled_or_changed_is_told():
+    right = expected_events(flight_events(1).values)
+    count = right.num_rows
+    assert same_events(right.take([*range(count - 1, -1, -1)]), right, "the table") == []
+    [missing] = same_events(right.slice(1), right, "the table")
+    assert missing.startswith("the table lacks scheduled ")
+    doubled = right.take([0, *range(count)])
+    [twice] = same_events(doubled, right, "the table")
+    assert twice.endswith("once too often, or with another value")
+    delays = right["delay_min"].to_pylist()
+    late = right.set_column(
+        right.column_names.index("delay_min"), "delay_min", [[each and each + 1 for each in delays]]
+    )
+    assert same_events(late, right, "the table")[0].startswith("the table lacks ")
+
+
+@pytest.mark.parametrize("step", ["flights to events", "kill -9 of the broker"])
 def test_ctrl_c_leaves_nothing_running(step, tmp_path):
     out = tmp_path / "out"
     # A terminal that is not one still gets the bars, so that the step can be seen.

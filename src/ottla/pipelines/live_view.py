@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import to_builtins
 
+from ottla.pipelines.progress import ran
 from ottla.pipelines.runner.failure import Failure
 from ottla.pipelines.runner.numbers import BatchNumbers, numbers_of
 from ottla.pipelines.spec.model import PipelineSpec
@@ -49,8 +50,9 @@ class Watching:
         self._clock = clock
 
     def progressed(self, name: str, progress: dict[str, Any]) -> None:
-        """A query did a micro-batch."""
-        self._view.batch(numbers_of(self._specs[name], name, progress, self._clock.now_ms()))
+        """A query did a micro-batch, or waits for rows, of which nothing is shown."""
+        if ran(progress):
+            self._view.batch(numbers_of(self._specs[name], name, progress, self._clock.now_ms()))
 
     def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
         """A query failed and is started again."""
@@ -145,6 +147,8 @@ class Sums:
         self.rows: dict[str, tuple[int, int]] = {}
         self.bad = 0
         self.bad_reason: str | None = None
+        self.warnings = 0
+        self.warning_reason: str | None = None
         self.late = 0
         self.last: BatchNumbers | None = None
 
@@ -156,6 +160,8 @@ class Sums:
             self.rows[name] = rows_in + step.rows_in, rows_out + step.rows_out
         self.bad += numbers.bad_rows
         self.bad_reason = numbers.bad_reason or self.bad_reason
+        self.warnings += numbers.warnings
+        self.warning_reason = numbers.warning_reason or self.warning_reason
         self.late += numbers.late_rows
         self.last = numbers
 
@@ -173,6 +179,8 @@ class Sums:
             parts.append(f"{self.late:,} late rows dropped")
         if self.bad:
             parts.append(f"{self.bad:,} bad rows (latest: {self.bad_reason})")
+        if self.warnings:
+            parts.append(f"{self.warnings:,} warnings (latest: {self.warning_reason})")
         return "; ".join(parts)
 
 
@@ -220,14 +228,16 @@ class Screen:
         table = Table(box=None, pad_edge=False)
         for name, justify in (("query / step", "left"), ("rows in", "right"), ("in/s", "right"), ("rows out", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for name in ("out/s", "lag", "watermark", "state", "bad rows"):
+        for name in ("out/s", "lag", "watermark", "state", "bad rows", "warnings"):
             table.add_column(name, justify="right" if name == "out/s" else "left")
         for query, sums in self._sums.items():
             last = sums.last
             assert last is not None
             bad = Text(f"{sums.bad:,} {sums.bad_reason or ''}".strip(), style="red" if sums.bad else "")
+            warned = f"{sums.warnings:,} {sums.warning_reason or ''}".strip()
+            warnings = Text(warned, style="yellow" if sums.warnings else "")
             state = f"{last.state_rows:,} rows, {last.state_bytes // _KIB:,} KiB" if last.state_rows else "-"
-            cells = (lag_text(last), last.watermark or "-", state, bad)
+            cells = (lag_text(last), last.watermark or "-", state, bad, warnings)
             table.add_row(Text(f"{query} #{last.batch}", style="bold"), "", "", "", "", *cells)
             for name, (rows_in, rows_out) in sums.rows.items():
                 step = last.steps.get(name)

@@ -105,3 +105,8 @@ def test_every_key_of_the_grammar_is_in_the_document() -> None:
             if field.encode_name not in resolved:
                 key = field.encode_name
                 assert any(each in text for each in (f"{key}`", f"{key} = ", f"[{key}]", f"{key}.")), (struct, key)
+
+
+def test_the_pipeline_of_the_demo_has_no_mistakes() -> None:
+    _, mistakes = spec.check(ROOT / "examples" / "flights" / "pipeline.toml")
+    assert mistakes == []

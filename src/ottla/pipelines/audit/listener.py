@@ -43,13 +43,13 @@ class AuditListener(StreamingQueryListener):
         """Nothing: only batches are reported."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch is done."""
+        """A batch is done, or the query waits for rows: time for what waits to be published."""
         report = report_of(json.loads(event.progress.json), self._pipeline, self._window_ms)
         if report is not None:
             if len(self._waiting) == WAITING_MAX:
                 logger.warning("audit of %s: a report is dropped, as %d wait", self._pipeline, WAITING_MAX)
             self._waiting.append(report)
-            self.flush()
+        self.flush()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing was read: time for what waits."""

@@ -21,6 +21,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from ottla.pipelines.progress import ran
+
 VERSION: Final = 1
 PREFIX: Final = "ottla.audit:"
 """Of the names of observations. What is behind it is not a stranger's: others may observe the same query."""
@@ -126,12 +128,12 @@ def decode_report(value: bytes | None) -> Report:
 
 
 def report_of(progress: Mapping[str, Any], pipeline: str, window_ms: int) -> Report | None:
-    """The report of what a query says of a batch (`progress.json` as an object); None for another pipeline's query.
+    """The report of what a query says of a batch (`progress.json` as an object).
 
-    The query is known by its name, `pipeline.sink`.
+    None for another pipeline's query, which is known by its name, `pipeline.sink`, and for one that waits for rows.
     """
     name = progress.get("name") or ""
-    if not name.startswith(f"{pipeline}."):
+    if not name.startswith(f"{pipeline}.") or not ran(progress):
         return None
     at = datetime.fromisoformat(progress["timestamp"])
     return Report(

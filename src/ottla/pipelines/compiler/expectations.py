@@ -23,10 +23,15 @@ def expect(
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows that go on, and those set aside with `_reason`; None where no condition sets aside.
 
-    What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition.
+    What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition and, where it
+    only warns, went on.
     """
     deciding = [each for each in action.expect if each.on_fail != "warn"]
-    counts = [f.count_if(_fails(each)).alias(f"{_BAD}:{each.name}") for each in action.expect]
+    goes_on = _first(deciding).isNull()
+    counts = [
+        f.count_if(_fails(each) & goes_on if each.on_fail == "warn" else _fails(each)).alias(f"{_BAD}:{each.name}")
+        for each in action.expect
+    ]
     judged = rows.observe(f"{step}?", f.count(f.lit(1)).alias("rows"), *counts)
     aside, dropped = _names(deciding, "dlq"), _names(deciding, "drop")
     judged = audit.entering(step, judged, refuses=bool(aside)).withColumn(_VERDICT, _first(deciding))

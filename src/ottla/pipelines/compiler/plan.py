@@ -100,5 +100,4 @@ def _source(
     good = audit.leaving(source.name, decoded.good)
     if decoded.refused is None:
         return good, None
-    refused = decoded.refused.observe(f"{source.name}!", f.count(f.lit(1)).alias("rows"))
-    return good, audit.refused(source.name, refused)
+    return good, audit.refused(source.name, decoded.refused)

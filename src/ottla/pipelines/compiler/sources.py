@@ -118,6 +118,9 @@ def decode(source: Source, records: DataFrame, *, strict: bool = False) -> Decod
     if judged.reason is None:
         return Decoded(judged.rows.select(*judged.columns, ORIGIN), None)
     rows = judged.rows.withColumn(REASON, judged.reason)
+    if not source.table:
+        # Where both ways begin: a query that goes only one of them knows how many there were.
+        rows = rows.observe(f"{source.name}!", f.count_if(f.col(REASON).isNotNull()).alias("rows"))
     good, bad = f.col(REASON).isNull(), f.col(REASON).isNotNull()
     if strict:
         good = f.when(bad, f.raise_error(_undecodable(source)).cast("boolean")).otherwise(f.lit(True))
@@ -155,7 +158,7 @@ def _json(source: Source, records: DataFrame) -> _Judged:
         .when(~f.is_valid_utf8(text), "the value is not UTF-8")
         .when(f.col(_PARSED).isNull(), "the value is not a JSON object")
         .when(corrupt & f.try_parse_json(text).isNull(), "the value is not JSON")
-        .when(corrupt, f.lit(f"a field is of another type than the schema says: {source.schema}"))
+        .when(corrupt, f.lit(f"a field is of another type than the schema says: {' '.join(source.schema.split())}"))
     )
     return _Judged(parsed, reason, _fields(source, parsed, _PARSED))
 

@@ -5,7 +5,7 @@ Out of the progress of Spark (`StreamingQueryProgress` as JSON) and of what the 
 ```
 observedMetrics   events   rows, newest    records of a source, and the time of its newest
                   events!  rows            of them those that do not decode
-                  sane?    rows, bad:NAME  rows that came into an expectation, and those that a condition refused
+                  sane?    rows, bad:NAME  rows that came into an expectation, and those that do not meet a condition
                   sane     rows            rows that went out of a step
 ```
 """
@@ -17,18 +17,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from ottla.pipelines.spec.model import PipelineSpec
+from ottla.pipelines.spec.model import Expect, PipelineSpec
 
 _BAD = "bad:"
 _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 
 class StepNumbers(Struct, frozen=True):
-    """Rows of one source or step in one micro-batch; of an expectation what each condition refused or warned of."""
+    """Rows of one source or step in one micro-batch."""
 
     rows_in: int
     rows_out: int
     bad: dict[str, int] = {}
+    """Rows that do not decode, or that do not meet a condition, where it warns those that went on; one that does not
+    meet several is in each."""
 
 
 class BatchNumbers(Struct, frozen=True):
@@ -49,15 +51,21 @@ class BatchNumbers(Struct, frozen=True):
     late_rows: int
     """Rows that came behind the watermark and were dropped."""
     bad_rows: int
+    """Rows that do not decode, that were dropped or set aside: each once."""
     bad_reason: str | None
-    """Of bad rows, which source or condition refused some of them."""
+    """Which source or condition refused some of them."""
+    warnings: int
+    """Rows that went on though they do not meet a condition that only warns: once for each such condition."""
+    warning_reason: str | None
+    """Which condition warned of some of them."""
 
 
 def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_ms: int) -> BatchNumbers:
     """What a query's progress says."""
     observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
     steps = _steps(spec, observed)
-    bad = [(f"{step}: {name}", count) for step, each in steps.items() for name, count in each.bad.items() if count]
+    refusals, warnings = _reasons(spec, steps)
+    judging = _judging(spec)
     lag = sum(_lag(each) for each in progress.get("sources") or ())
     newest = [each["newest"] for name, each in observed.items() if name in spec.sources and each.get("newest")]
     operators = progress.get("stateOperators") or ()
@@ -74,9 +82,35 @@ def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_
         state_rows=sum(int(each.get("numRowsTotal", 0)) for each in operators),
         state_bytes=sum(int(each.get("memoryUsedBytes", 0)) for each in operators),
         late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators),
-        bad_rows=sum(count for _, count in bad),
-        bad_reason=bad[-1][0] if bad else None,
+        bad_rows=sum(max(each.rows_in - each.rows_out, 0) for name, each in steps.items() if name in judging),
+        bad_reason=refusals[-1][0] if refusals else None,
+        warnings=sum(count for _, count in warnings),
+        warning_reason=warnings[-1][0] if warnings else None,
     )
+
+
+def _judging(spec: PipelineSpec) -> frozenset[str]:
+    """The sources and steps in which a row goes on or is refused; the others make new rows."""
+    return frozenset((*spec.sources, *(step.name for step in spec.steps if isinstance(step.action, Expect))))
+
+
+def _reasons(
+    spec: PipelineSpec, steps: Mapping[str, StepNumbers]
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """What refused rows, and what only warned of them, each with how many; in the order of the file."""
+    only_warn = {
+        (step.name, each.name)
+        for step in spec.steps
+        if isinstance(step.action, Expect)
+        for each in step.action.expect
+        if each.on_fail == "warn"
+    }
+    found: tuple[list[tuple[str, int]], list[tuple[str, int]]] = [], []
+    for step, numbers in steps.items():
+        for name, count in numbers.bad.items():
+            if count:
+                found[(step, name) in only_warn].append((f"{step}: {name}", count))
+    return found
 
 
 def _steps(spec: PipelineSpec, observed: Mapping[str, Mapping[str, Any]]) -> dict[str, StepNumbers]:

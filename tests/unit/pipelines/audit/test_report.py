@@ -23,6 +23,7 @@ PROGRESS = {
     "timestamp": "2013-06-01T00:00:30.500Z",
     "batchId": 12,
     "numInputRows": 19,
+    "durationMs": {"addBatch": 5, "triggerExecution": 9},
     "sources": [
         {
             "description": "ottla",
@@ -93,3 +94,8 @@ def test_a_record_that_is_no_report_is_refused():
 
 def test_checksums_add_up_modulo_two_to_the_64():
     assert checksum_sum(["ffffffffffffffff", "0000000000000002"]) == "0000000000000001"
+
+
+def test_a_query_that_waits_for_rows_did_no_batch():
+    idle = {**PROGRESS, "batchId": 13, "numInputRows": 0, "durationMs": {"latestOffset": 2, "triggerExecution": 2}}
+    assert report_of(idle, "flights", 60_000) is None

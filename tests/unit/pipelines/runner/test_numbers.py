@@ -1,6 +1,7 @@
 """The progress of Spark as numbers, and how they are shown."""
 
 import json
+from typing import Any
 
 from ottla.pipelines.live_view import JsonLines, PlainLines, Watching
 from ottla.pipelines.runner.failure import Failure, Verdict
@@ -12,18 +13,29 @@ SPEC = PipelineSpec(
     name="p",
     sources={"events": Source(name="events", topics=("events",), format="json", schema="a int")},
     steps=(
-        Step(name="sane", inputs=("events",), action=Expect(expect=(Expectation(name="a", check="a > 0"),))),
+        Step(
+            name="sane",
+            inputs=("events",),
+            action=Expect(
+                expect=(
+                    Expectation(name="a", check="a > 0", on_fail="drop"),
+                    Expectation(name="b", check="a > 1", on_fail="dlq"),
+                    Expectation(name="c", check="a > 2"),
+                )
+            ),
+        ),
         Step(name="all", inputs=("sane",), action=Sql(sql="select * from sane")),
     ),
     sinks=(TopicSink(name="out", input="all", topic="t", transactional_id="p.out"),),
 )
-PROGRESS = {
+PROGRESS: dict[str, Any] = {
     "batchId": 4,
     "batchDuration": 500,
+    "durationMs": {"addBatch": 400, "triggerExecution": 500},
     "observedMetrics": {
         "events": {"rows": 10, "newest": "2026-01-01T00:00:00.000Z"},
         "events!": {"rows": 1},
-        "sane?": {"rows": 9, "bad:a": 2},
+        "sane?": {"rows": 9, "bad:a": 1, "bad:b": 2, "bad:c": 3},
         "sane": {"rows": 7},
         "all": {"rows": 7},
     },
@@ -43,12 +55,21 @@ def test_a_progress_as_numbers():
     numbers = numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
     assert numbers.steps == {
         "events": StepNumbers(10, 9, {"does not decode": 1}),
-        "sane": StepNumbers(9, 7, {"a": 2}),
+        "sane": StepNumbers(9, 7, {"a": 1, "b": 2, "c": 3}),
         "all": StepNumbers(7, 7, {}),
     }
     assert (numbers.rows_in, numbers.lag_records, numbers.lag_seconds) == (10, 4, 2.5)
     assert (numbers.state_rows, numbers.state_bytes, numbers.late_rows) == (3, 2048, 1)
-    assert (numbers.bad_rows, numbers.bad_reason) == (3, "sane: a")
+
+
+def test_a_bad_row_counts_once_whatever_it_fails_and_one_that_is_only_warned_of_is_not_bad():
+    numbers = numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
+    assert (numbers.bad_rows, numbers.bad_reason) == (1 + 2, "sane: b")
+    assert (numbers.warnings, numbers.warning_reason) == (3, "sane: c")
+    observed = {**PROGRESS["observedMetrics"], "sane?": {"rows": 9, "bad:a": 0, "bad:b": 0, "bad:c": 3}}
+    observed |= {"sane": {"rows": 9}, "events!": {"rows": 0}}
+    numbers = numbers_of(SPEC, "p.out", {**PROGRESS, "observedMetrics": observed}, NOW_MS)
+    assert (numbers.bad_rows, numbers.bad_reason, numbers.warnings) == (0, None, 3)
 
 
 def test_a_progress_that_says_little_gives_zeros():
@@ -63,12 +84,19 @@ def test_lines_for_people_come_now_and_then_and_at_the_end():
     watching.progressed("p.out", {**PROGRESS, "batchId": 5})
     assert len(lines) == 1
     assert "lag 4 records, 2.5 s" in lines[0]
-    assert "3 bad rows (latest: sane: a)" in lines[0]
+    assert "3 bad rows (latest: sane: b); 3 warnings (latest: sane: c)" in lines[0]
     watching.restarts("p.out", Failure("away", Verdict.UNREACHABLE), 1500)
     watching.finished("p.out")
     assert lines[1] == "p.out: failed: away; starts again in 1.5 s"
     assert "rows events 18, sane 14, all 14" in lines[2]
     assert lines[3] == "p.out: caught up"
+
+
+def test_a_query_that_waits_for_rows_is_not_taken_for_one_that_did_a_batch():
+    lines, clock = [], ManualClock(NOW_MS)
+    watching = Watching({"p.out": SPEC}, JsonLines(lines.append), clock)
+    watching.progressed("p.out", {**PROGRESS, "batchId": 5, "durationMs": {"latestOffset": 2, "triggerExecution": 2}})
+    assert lines == []
 
 
 def test_lines_for_machines_are_objects():
