@@ -64,8 +64,8 @@ simulate: $(STAMP)/kernel ## Simulate a cluster under every fault and look for a
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile $(if $(MARKED),-m "$(MARKED)")
 
-interleavings: $(STAMP)/test ## Let the peers of connections do as they please 100,000 times: no answer lost, doubled or another's (half an hour)
-	@$(BIN)/python -m pytest tests/unit/network/test_interleavings.py
+interleavings: $(STAMP)/test ## Let the peers of connections do as they please 100,000 times: no answer lost, doubled or another's (half an hour; two under AddressSanitizer with ASAN=1)
+	@$(BIN)/python -m $(if $(ASAN),tools.sanitized,pytest) tests/unit/network/test_interleavings.py
 
 check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format and lints
 	@tools/check
