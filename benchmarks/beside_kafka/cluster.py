@@ -30,7 +30,7 @@ KAFKA_INTERNAL_TOPICS = {
 }
 PATIENCE_S = 900.0
 ASK_S = 60.0
-LOOK_AGAIN_S = 0.02
+LOOK_AGAIN_S, LOOK_AGAIN_S_MAX = 0.02, 0.5
 PROBE_TOPIC = "probe"
 
 
@@ -136,8 +136,9 @@ class Cluster:
                 known = []
             if len(known) == count and all(map(holds, known)):
                 return
-            # Ten thousand partitions are a large answer: half of the time is left to the brokers.
-            time.sleep(max(LOOK_AGAIN_S, time.perf_counter() - begun))
+            # Ten thousand partitions are a large answer: half of the time is left to the brokers. The first answer
+            # of brokers that start takes as long as they do.
+            time.sleep(min(max(LOOK_AGAIN_S, time.perf_counter() - begun), LOOK_AGAIN_S_MAX))
         raise TimeoutError(f"{topic} is not as it should be after {PATIENCE_S:.0f} s")
 
     @property

@@ -11,6 +11,7 @@ from benchmarks.beside_kafka.process_usage import cpu_seconds, pss_mb
 from benchmarks.beside_kafka.session import Session
 
 PARTITIONS = 10_000
+SIZE = 100
 TOPIC = "many"
 
 
@@ -31,6 +32,7 @@ def measure(session: Session, partitions: int = PARTITIONS) -> None:
         session.create_topic(cluster, TOPIC, wanted, COUNT, **REPLICATED)
         cluster.wait_until(TOPIC, is_in_sync, wanted)
         record("create s", time.perf_counter() - begun)
+        session.load(cluster).produce(TOPIC, size=SIZE, count=1, partitions=wanted)  # after one for each partition
         record("PSS MB of all brokers", sum(map(pss_mb, cluster.pids)))
         record("a broker is killed, until all are led s", _kill_one(cluster, wanted))
         led, in_sync, used = _kill_all(cluster, wanted)
