@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.pipelines.tables import ParquetTable
 from tests.broker_process import BrokerProcess
+from tests.cluster import wait_until
 from tests.system.spark_cluster import SparkCluster, packages_of, python_environment
 from tests.system.test_pipelines import Broker
 
@@ -182,3 +184,38 @@ def test_brokers_that_workers_cannot_reach_are_named_before_anything_begins(new_
     assert run.stdout == ""
     assert f"cannot reach the broker at {broker.bootstrap}" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+def test_an_executor_a_worker_and_a_broker_are_killed_and_every_row_is_there_once(spark, new_cluster, tmp_path):
+    brokers = new_cluster(default_replication_factor="3", min_insync_replicas="2")
+    for each in brokers.brokers.values():
+        each.host = spark.host
+    with brokers.start():
+        brokers.wait_until_registered()
+        there = Broker(brokers.bootstrap)
+        name = pipeline(tmp_path, there, rows=ROWS, replicas=3)
+        brokers.wait_until_in_sync(f"{name}.out")
+        batches: Counter[str] = Counter()
+        driver = subprocess.Popen(
+            command(spark, brokers.bootstrap), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
+        )
+        assert driver.stdout is not None
+        what_happens = iter(
+            [
+                lambda: wait_until(spark.executors, "an executor")[0].kill(),
+                lambda: brokers.leader(f"{name}.out").kill(),
+                lambda: spark.kill("worker-0"),
+            ]
+        )
+        said = []
+        for line in driver.stdout:
+            said.append(line)
+            event = json.loads(line)
+            batches[event["event"]] += 1
+            if event["event"] == "batch" and batches["batch"] % 4 == 2:
+                next(what_happens, lambda: None)()
+        assert driver.wait() == 0, "".join(said[-20:])
+        assert next(what_happens, None) is None, "it was over before everything had happened"
+        out, lake, dead = numbers(tmp_path, there, name)
+    assert out == lake == good(ROWS)
+    assert dead == ROWS - len(good(ROWS))
