@@ -58,9 +58,9 @@ COMPATIBILITY_HEAD = """# Compatibility
 What the Kafka door serves, beside what Apache Kafka 4.3 serves to clients. A request of an API or a version that is not
 served closes the connection, as Kafka does; ApiVersions says all of this to every client before it asks.
 
-Kafka answers keys 83 to 87 as well, by which brokers keep the state of share groups at each other, and keys 71 and 72
-only where a plugin receives telemetry; here `telemetry.receiver.enable=false` leaves them out. What other brokers and
-controllers send is left out here.
+Kafka answers keys 83 to 87 as well, by which brokers keep the state of share groups at each other, and tells of keys 71
+and 72 only where a plugin receives telemetry; Ottla tells of those two while there is a subscription to metrics. What
+other brokers and controllers send is left out here.
 
 This file is written by `tools/generate_docs.py`.
 """
@@ -100,8 +100,9 @@ COMPATIBILITY_TAIL = """
 - **Settings of groups** are kept for 10,000 groups at most, subscriptions to metrics 100; Kafka has no limit. A setting
   beyond the bounds of the broker is refused with INVALID_CONFIG that names the bound.
 - **Metrics that clients push** (KIP-714) are kept by the broker itself, in the topic `__client_metrics`, as they came;
-  in Kafka a plugin takes them. A push that finds no room is answered with THROTTLING_QUOTA_EXCEEDED, where Kafka says
-  INVALID_RECORD, after which clients push nothing more. Patterns of `match` are RE2's where they can be.
+  in Kafka a plugin takes them. Who connected before the first subscription was made pushes when it connects again, the
+  Java client when it is started again. A push that finds no room is answered with THROTTLING_QUOTA_EXCEEDED, where
+  Kafka says INVALID_RECORD, after which clients push nothing more. Patterns of `match` are RE2's where they can be.
 - **Features** have the levels that are served, `metadata.version` only one; features without a use here
   (`kraft.version`, `eligible.leader.replicas.version`, `share.version`) are not shown.
 - **A Fetch with a replica id** is refused with CLUSTER_AUTHORIZATION_FAILED unless its connection has proved to be

@@ -62,7 +62,19 @@ def test_librdkafka_pushes_what_it_is_asked_for_and_it_is_kept_over_a_crash(new_
     assert b"has pushed metrics" in refused.stderr
 
 
-def test_a_broker_that_receives_no_telemetry_does_not_say_that_it_does(new_broker: NewBroker) -> None:
-    with_it, without_it = new_broker("with").start(), new_broker("without", telemetry_receiver_enable="false").start()
-    assert set(advertised(with_it)) >= TELEMETRY
-    assert not TELEMETRY & set(advertised(without_it))
+def test_clients_are_told_of_telemetry_while_metrics_are_asked_for_and_received(new_broker: NewBroker) -> None:
+    broker = new_broker().start()
+    cli = Cli(broker)
+    assert not TELEMETRY & set(advertised(broker))
+    cli.ok("config", "set", "--client-metrics", "all", "metrics=*")
+    assert set(advertised(broker)) >= TELEMETRY
+    broker.stop()
+    broker.start()
+    assert set(advertised(broker)) >= TELEMETRY
+    cli.ok("config", "delete", "--client-metrics", "all", "metrics")
+    assert not TELEMETRY & set(advertised(broker))
+    cli.ok("config", "set", "--client-metrics", "all", "metrics=*")
+    broker.stop()
+    broker.settings["telemetry.receiver.enable"] = "false"
+    broker.start()
+    assert not TELEMETRY & set(advertised(broker))

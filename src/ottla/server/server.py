@@ -6,7 +6,7 @@ data directory -> logs loaded -> metadata read -> partitions -> coordinators -> 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.active_producers import ActiveProducers
@@ -35,7 +35,7 @@ from ottla.broker.transactions import TransactionService
 from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
-from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
+from ottla.gateways.kafka.gateway import TELEMETRY, KafkaConnection, KafkaGateway
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.broker_lifecycle import BrokerLifecycle
@@ -45,13 +45,12 @@ from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.controller.replica_directories import ReplicaPlace
 from ottla.metadata.features import TRANSACTION_VERSION
 from ottla.metadata.image.delta import MetadataDelta
-from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.store.interface import MetadataStore
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.network.address import Address
 from ottla.network.connection import Connection
-from ottla.protocol.api_keys import ApiKey
 from ottla.replication.batch_opener import THREADS_MAX as OPENER_THREADS_MAX
 from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.replica_manager import ReplicaManager
@@ -93,9 +92,6 @@ FETCH_SESSION_EVICTION_MS = 120_000
 
 FETCH_WATCHES_MAX = 250_000
 """Partitions that all fetches which wait for records watch together; a fetch beyond is answered with what there is."""
-
-TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""The APIs of client telemetry, which clients are told of where it is received (KIP-714)."""
 
 
 class Server:
@@ -295,6 +291,16 @@ class Server:
     def _connect(self, connection: Connection) -> KafkaConnection:
         return self._gateway.connect(connection)
 
+    def _on_subscriptions(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if any(resource.type == ConfigResourceType.CLIENT_METRICS for resource in delta.changed_configs):
+            self._tell_of_telemetry(image)
+
+    def _tell_of_telemetry(self, image: MetadataImage) -> None:
+        """Clients are told that they may push metrics while any are asked for, if they are received at all."""
+        self._gateway.tell_of_telemetry(
+            any(resource.type == ConfigResourceType.CLIENT_METRICS for resource in image.configs)
+        )
+
     def _receive_metrics(self) -> "ClientMetricsService":
         """What takes the metrics that clients push; of many brokers it is never asked for."""
         if self._client_metrics is None:
@@ -357,6 +363,7 @@ class Server:
         is_known = await self._logs.identify(cluster_id, self._settings.node_id)
         await self._dynamic_config.apply(image)
         self._client_quotas.apply(image)
+        self._tell_of_telemetry(image)
         if self._membership is not None:
             self._membership.join(image)
         if self._replication is not None:
@@ -366,6 +373,7 @@ class Server:
         self._keeper.resume_moves()
         self._metadata.publisher.subscribe(self._dynamic_config.on_image)
         self._metadata.publisher.subscribe(self._client_quotas.on_image)
+        self._metadata.publisher.subscribe(self._on_subscriptions)
         self._metadata.publisher.subscribe(self._keeper.on_image)
         if self._membership is None:
             self._metadata.publisher.subscribe(self._look_for_company)

@@ -421,8 +421,8 @@ _QUOTAS: Final = (
         "true",
         None,
         _LOW,
-        "Whether clients are asked for their metrics (KIP-714), which the broker keeps in the topic __client_metrics. "
-        "Without it clients are not told that they may push any, as by a Kafka broker without a receiver. Ottla's own.",
+        "Whether the broker takes metrics of clients (KIP-714) and keeps them in the topic __client_metrics. Clients "
+        "are told that they may push any while there is a subscription, and without this never. Ottla's own.",
     ),
 )
 

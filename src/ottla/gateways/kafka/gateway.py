@@ -39,6 +39,9 @@ _log = logging.getLogger(__name__)
 LOOKED_UP_MAX: Final = 25_000
 """Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
 
+TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""The APIs of client telemetry (KIP-714)."""
+
 HeldBack = tuple[memoryview, ReceiveBuffer, ResponseSlot]
 """A request that is not decoded yet."""
 
@@ -62,10 +65,17 @@ class KafkaGateway:
         """Called with the number of a broker when a connection that it had proved itself on has ended."""
         self.forwarding: Forwarding | None = None
         """What sends requests on to the controller; None on one that is alone."""
-        self.served_versions = _served(row for row in apis.rows.values() if not row.is_between_brokers)
+        self.served_versions: tuple[ServedVersions, ...] = ()
         """What ApiVersions answers to clients, in the order of the keys."""
+        self.tell_of_telemetry(False)
         self.served_versions_to_brokers = _served(apis.rows.values())
         """The same to brokers."""
+
+    def tell_of_telemetry(self, does: bool) -> None:
+        """Have ApiVersions tell clients that they may push their metrics, or not: those that know of it ask at once."""
+        self.served_versions = _served(
+            row for row in self.apis.rows.values() if not row.is_between_brokers and (does or row.key not in TELEMETRY)
+        )
 
     def connect(self, connection: Connection) -> "KafkaConnection":
         """A new connection of a client."""
