@@ -124,7 +124,7 @@ def test_every_command_a_document_mentions_exists(document: str, shell: Callable
         " ".join(re.findall(r"^ottla(?: [a-z]+(?:-[a-z]+)*)+", text)[0:1]) for text in EXAMPLE.findall(text)
     } - {""}:
         words = command.split()
-        with_commands = "topic group config quota feature perf log transaction dlq pipeline archive"
+        with_commands = "topic group config client-metrics quota feature perf log transaction dlq pipeline archive"
         groups = dict.fromkeys(with_commands.split(), 2)
         known = {"serve": 1, "produce": 1, "consume": 1, "cluster": min(2, len(words) - 1), **groups}
         assert words[1] in known, f"{document} names {command!r}"
