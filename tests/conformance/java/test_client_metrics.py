@@ -26,6 +26,7 @@ def shown(broker: BrokerProcess, client_id: str) -> list[dict]:
     return list(json.loads(done.stdout))
 
 
+@pytest.mark.alone("another broker may tell of a subscription a moment later, and this client asks once")
 @pytest.mark.proves(feature="client metrics (KIP-714)")
 def test_a_consumer_pushes_the_metrics_it_is_asked_for(kafka: KafkaTools, broker: BrokerProcess, name: str) -> None:
     kafka.new_topic(name)
