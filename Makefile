@@ -42,7 +42,7 @@ cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several b
 sink-rounds: $(if $(SPARK),$(STAMP)/dev,$(STAMP)/test) ## Kill driver, executor and broker at every request of exactly-once batches; each row is read once (SPARK=1: those of Spark)
 	@$(BIN)/python -m pytest tests/system/test_exactly_once_$(if $(SPARK),spark_)rounds.py -m long -s
 
-pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: drivers killed and paused, a cluster of Spark that loses parts
+pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: drivers stopped, killed and paused, without brokers and room, a cluster of Spark that loses parts (root, for a small disk)
 	@$(BIN)/python -m pytest tests/system -k pipeline -m long
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)

@@ -1,9 +1,14 @@
 """A query of Spark that can be told to end between two micro-batches.
 
 Spark's own `stop` interrupts the micro-batch that is under way. Nothing is lost by that; but its transaction stays
-open, and readers of committed records wait until it has timed out or the query is started again. So the query is marked
-as one that was stopped, as `stop` does first, and not interrupted: its thread looks at the mark before each
-micro-batch.
+open, and readers of committed records wait until it has timed out or the query is started again. So the query is
+stopped as `stop` does it, but at a place where it can be:
+
+```
+ thread of the query:  ... micro-batch 7, lock: it is done │ lock: tell who waits │ lock: look for more │ ...
+                                                           ▲                      ▲
+ finish:                 has the lock, and interrupts the thread that waits for it
+```
 """
 
 import json
@@ -21,12 +26,12 @@ class SparkQuery:
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._execution: Any = query._jsq.streamingQuery()
-        self._is_marked = False
+        self._is_locked = False
         self._told: str | None = None
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether its thread runs: one that is marked may still be within a micro-batch."""
+        """Whether its thread runs."""
         return bool(self._execution.queryExecutionThread().isAlive())
 
     def exception(self) -> Exception | None:
@@ -34,19 +39,40 @@ class SparkQuery:
         return self._query.exception()
 
     def finish(self) -> None:
-        """Mark it; afterwards end its sleep, where it waits for the time of its next micro-batch."""
-        if not self._is_marked:
-            self._is_marked = True
-            try:
-                mark(self._execution)
-            except Exception as error:  # what Spark keeps to itself may be another thing in its next release
-                logger.info("a query is ended within its micro-batch: %s", error)
-                self._query.stop()
-        elif not self._query.status["isTriggerActive"]:
-            self._query.stop()
+        """Take the lock, if it is free; later stop the thread that waits for it, or for the time of its next batch."""
+        try:
+            self._finish()
+        except Exception as error:  # what Spark keeps to itself may be another thing in its next release
+            logger.info("a query is ended within its micro-batch: %s", error)
+            self.stop()
+
+    def _finish(self) -> None:
+        lock, thread = self._execution.awaitProgressLock(), self._execution.queryExecutionThread()
+        if not self._is_locked:
+            self._is_locked = bool(lock.tryLock())
+        if not self._is_locked:
+            return
+        # Looked at in this order, as a thread that waits for the lock stays where it is.
+        waits = bool(lock.hasQueuedThread(thread))
+        methods = [frame.getMethodName() for frame in thread.getStackTrace()]
+        if waits and "runBatch" in methods:
+            # It is about to write down that its micro-batch is done: it goes first, and comes to the lock once more.
+            lock.unlock()
+            lock.lock()
+        elif waits or "waitTillTime" in methods:
+            mark(self._execution)
+            thread.interrupt()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        # Of the thread of the JVM that has it: PySpark gives each thread of Python one of its own.
+        if self._is_locked:
+            self._is_locked = False
+            self._execution.awaitProgressLock().unlock()
 
     def stop(self) -> None:
         """End it now. Raises where its thread does not end in `spark.sql.streaming.stopTimeout`."""
+        self._unlock()
         self._query.stop()
 
     def progress(self) -> list[dict[str, Any]]:
@@ -60,7 +86,10 @@ class SparkQuery:
 
 
 def mark(execution: Any) -> None:
-    """Set the state of a `StreamExecution` to that of one that was stopped."""
+    """Set the state of a `StreamExecution` to that of one that was stopped, so that an interrupt is no failure of it.
+
+    Not within a micro-batch: it ends where Spark looks at the state next, with its transaction open.
+    """
     state = execution.state()
     kind = state.get().getClass()
     # The package of Spark's states is another one from release to release: it is that of the present state.

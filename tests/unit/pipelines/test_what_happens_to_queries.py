@@ -1,0 +1,47 @@
+"""What people and machines read of what becomes of a query."""
+
+import json
+
+import pytest
+
+from ottla.pipelines.live_view import JsonLines, PlainLines, Watching, event_line
+from ottla.pipelines.runner.failure import Failure, Verdict
+from ottla.runtime.clock import ManualClock
+
+AWAY = Failure("BrokerUnreachableError: no broker of 127.0.0.1:1 answers", Verdict.UNREACHABLE)
+
+FULL = Failure("TableError: lake: no space left on its disk", Verdict.UNKNOWN)
+
+
+def tell(watching: Watching) -> None:
+    watching.waits("p.out", AWAY)
+    watching.returned("p.out", 63_400)
+    watching.stopping("p.out")
+    watching.stopped("p.out", None)
+    watching.stopped("p.lake", FULL)
+
+
+def test_each_event_is_a_line_in_a_log():
+    lines: list[str] = []
+    clock = ManualClock(0)
+    tell(Watching({}, PlainLines(lines.append, clock), clock))
+    assert lines == [
+        "p.out: waits until it can go on: BrokerUnreachableError: no broker of 127.0.0.1:1 answers",
+        "p.out: goes on after 63 s",
+        "p.out: ends after its micro-batch; a second signal ends it at once",
+        "p.out: stopped; the next run goes on where it was",
+        f"p.lake: stopped, its micro-batch failed: {FULL.reason}; the next run goes on where it was",
+    ]
+
+
+def test_each_event_is_an_object_for_machines():
+    lines: list[str] = []
+    tell(Watching({}, JsonLines(lines.append), ManualClock(0)))
+    found = [json.loads(line) for line in lines]
+    assert [each["event"] for each in found] == ["waiting", "returned", "stopping", "stopped", "stopped"]
+    assert (found[0]["reason"], found[1]["away_ms"], found[3]["reason"]) == (AWAY.reason, 63_400, None)
+
+
+def test_an_event_that_nobody_knows_is_a_mistake_of_ours():
+    with pytest.raises(ValueError, match="vanished"):
+        event_line("vanished", "p.out", {})
