@@ -5,7 +5,7 @@ import errno
 import logging
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -44,6 +44,7 @@ HAS_EPOLL: Final = hasattr(select, "epoll")
 """Whether sockets are served together (`ottla.network.reactor`)."""
 
 HandlerFactory = Callable[[Connection], ConnectionHandler]
+OpenSockets = Callable[[str, int, NetworkConfig], Awaitable[list[socket.socket]]]
 
 
 class Listener:
@@ -52,6 +53,8 @@ class Listener:
     `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
     name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `cork`
     is told of each run of requests. `transport` takes over an accepted socket, `framing` says where a request ends.
+    `open_sockets` takes the addresses, and `sockets` watches what is accepted there: where there is no operating
+    system, both are others.
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class Listener:
         cork: Cork | None = None,
         transport: Callable[[socket.socket], Transport] = SocketTransport.of,
         framing: Framing = LengthPrefixReader,
+        open_sockets: OpenSockets = open_listening_sockets,
+        sockets: Callable[[asyncio.AbstractEventLoop], Sockets] | None = None,
     ) -> None:
         self.name = name
         self.metrics = NetworkMetrics()
@@ -83,11 +88,13 @@ class Listener:
         self._cork = cork or NoCork()
         self._transport = transport
         self._framing = framing
+        self._open_sockets = open_sockets
+        self._watching = sockets
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
         self._read_ahead = ReadAhead(self._ask_for)
         self._sockets: list[socket.socket] = []
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order in which they came
         self._refused: dict[socket.socket, str] = {}
         self._services: ConnectionServices | None = None
         self._all_closed: asyncio.Event | None = None
@@ -107,7 +114,7 @@ class Listener:
 
         Raises ListenError, which says what is wrong with the address and what to do.
         """
-        self._sockets = await open_listening_sockets(self._host, self._port, self._config)
+        self._sockets = await self._open_sockets(self._host, self._port, self._config)
 
     async def start(self) -> None:
         """Accept connections; takes the address first when `bind` has not. Raises ListenError."""
@@ -145,6 +152,8 @@ class Listener:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
 
     def _sockets_of(self, loop: asyncio.AbstractEventLoop, memory: RequestMemory) -> Sockets:
+        if self._watching is not None:
+            return self._watching(loop)
         return Reactor(loop, self._clock, memory, self._cork) if HAS_EPOLL else LoopSockets(loop)
 
     async def close(self, drain_ms: int = 0) -> None:
@@ -235,7 +244,7 @@ class Listener:
             return
         self.metrics.connections_accepted += 1
         self.metrics.connections_open += 1
-        self._connections.add(connection)
+        self._connections[connection] = None
         try:
             connection.start(self._factory(connection))
         except Exception:
@@ -289,7 +298,7 @@ class Listener:
             )
 
     def _on_closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._quotas.release(connection.peer.host)
         self.metrics.connections_open -= 1
         if self._all_closed is not None and not self._connections:

@@ -27,7 +27,7 @@ class Tasks:
         self._name = name
         self._threads_max = threads_max
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self._executor: ThreadPoolExecutor | None = None
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class Tasks:
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Run a coroutine beside the caller. A crash is logged and given to `on_failure`; nobody needs to await it."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -58,14 +58,15 @@ class Tasks:
             for task in pending:
                 task.cancel()
             await asyncio.wait(pending)
-            self._tasks.difference_update(pending)
+            for task in pending:
+                self._tasks.pop(task, None)
         if self._executor is not None:
             executor, self._executor = self._executor, None
             executor.shutdown(wait=False, cancel_futures=True)
             await asyncio.get_running_loop().run_in_executor(None, executor.shutdown)
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()

@@ -1,0 +1,177 @@
+"""A simulated host with a broker: started, killed, started again over what its disk has kept."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from ottla.metadata.image.image import MetadataImage
+from ottla.metadata.store.interface import StoreError
+from ottla.runtime.rng import Rng, SeededRng
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import Timer
+from ottla.server.doors import Doors
+from ottla.server.server import Server
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.simulation.whole.clock import HostClock
+from ottla.simulation.whole.disk import HostDisk, SimulatedDisk
+from ottla.simulation.whole.event_loop import SimulatedLoop, settle
+from ottla.simulation.whole.listeners import SimulatedListeners
+from ottla.simulation.whole.log_io import SimulatedLogIo
+from ottla.simulation.whole.network import Network
+from ottla.simulation.whole.process import Process
+from ottla.simulation.whole.store import Ensemble, SimulatedStore
+from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+PORT: Final = 9092
+
+AGAIN_S: Final = 2.0
+"""After what time whoever looks after a host starts a broker again that could not start."""
+
+Told = Callable[[str], None]
+
+
+class BrokerHost:
+    """Belongs to the world. `directory` is where its files are."""
+
+    def __init__(
+        self,
+        node_id: int,
+        directory: Path,
+        given: Mapping[str, str],
+        loop: SimulatedLoop,
+        network: Network,
+        ensemble: Ensemble,
+        rng: Rng,
+        tell: Told,
+    ) -> None:
+        self.node_id = node_id
+        self.address = f"10.0.0.{node_id}"
+        self.clock = HostClock(loop)
+        directory.mkdir()
+        self.disk = HostDisk(directory, rng, self.clock)
+        self.process: Process | None = None
+        self.server: Server | None = None
+        self._given = {
+            **given,
+            "node.id": str(node_id),
+            "broker.rack": f"rack-{node_id}",
+            "log.dirs": str(directory),
+            "listeners": f"PLAINTEXT://{self.address}:{PORT}",
+        }
+        self._loop = loop
+        self._network = network
+        self._ensemble = ensemble
+        self._rng = rng
+        self._tell = tell
+        self._incarnations = 0
+        self._is_wanted = False
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process lives, be it paused."""
+        return self.process is not None and not self.process.is_dead
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """What its broker knows of the cluster, when it serves."""
+        return self.server._metadata.image if self.is_up and self.server is not None else None
+
+    def start(self) -> None:
+        """Start a process, unless there is one."""
+        self._is_wanted = True
+        if self.is_up:
+            return
+        self._network.power_on(self.address)
+        self._incarnations += 1
+        process = self.process = Process(f"broker {self.node_id}.{self._incarnations}", self.address)
+        process.on_death.append(self._disown)
+        self.server = None
+        self._tell(f"broker {self.node_id} starts")
+        process.kept.append(self._loop.spawn(process, self._main(process)))
+
+    async def _main(self, process: Process) -> None:
+        try:
+            self.server = await self._serve(process)
+        except (StoreError, OSError) as error:
+            self._tell(f"broker {self.node_id} cannot start: {error}")
+            self._loop.in_world(0.0, self._exit, process)
+        else:
+            self._tell(f"broker {self.node_id} is ready")
+
+    async def _serve(self, process: Process) -> Server:
+        settings = BrokerSettings(self._given)
+        loop, clock = self._loop, self.clock
+        rng = SeededRng(self._rng.randbelow(1 << 62))
+        tasks = Tasks("ottla")
+        doors = Doors(clock, rng, Timer(clock, loop.call_later), tasks, loop)
+        logs = LogManager(
+            settings.data_directories,
+            disk=SimulatedDisk(self.disk, process),
+            clock=clock,
+            timer=doors.timer,
+            tasks=tasks,
+            rng=rng,
+            log_io=lambda: SimulatedLogIo(loop, self.disk, self._rng),
+        )
+        process.kept.append(logs)
+        report = await tasks.in_thread(logs.load)
+        for line in report.lines():
+            self._tell(f"broker {self.node_id}: {line}")
+        listeners = SimulatedListeners(settings, doors, logs.cork, self._network)
+        store = SimulatedStore(self._ensemble, process)
+        server = Server(settings, logs, doors, store, listeners, is_shared=True, host_name=self.address)
+        process.kept.append(server)
+        await server.start()
+        return server
+
+    def _exit(self, process: Process) -> None:
+        self._loop.kill(process)
+        self._loop.in_world(AGAIN_S, self._start_if_wanted)
+
+    def _start_if_wanted(self) -> None:
+        if self._is_wanted:
+            self.start()
+
+    def _disown(self) -> None:
+        self.server = None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._is_wanted = False
+        if self.process is not None and self.is_up:
+            self._tell(f"broker {self.node_id} is killed")
+            self._loop.kill(self.process)
+
+    def cut_power(self) -> None:
+        """The host is gone, and with it what its disk did not have."""
+        self._is_wanted = False
+        self._network.power_off(self.address)
+        if self.process is not None and self.is_up:
+            self._loop.kill(self.process)
+        self._tell(f"broker {self.node_id} has no power: it loses {self.disk.cut_power()}")
+
+    async def stop(self) -> None:
+        """SIGTERM, and wait until it has ended; called by the world."""
+        self._is_wanted = False
+        server, process = self.server, self.process
+        if server is None or process is None or process.is_dead:
+            return
+        self._tell(f"broker {self.node_id} is asked to stop")
+        stopped: asyncio.Future[None] = self._loop.create_future()
+
+        async def stop() -> None:
+            try:
+                await server.stop()
+            finally:
+                self._loop.in_world(0.0, settle, stopped, None)
+
+        process.kept.append(self._loop.spawn(process, stop()))
+        process.on_death.append(partial(settle, stopped, None))
+        await stopped
+        self._loop.kill(process)
+        self._tell(f"broker {self.node_id} has stopped")

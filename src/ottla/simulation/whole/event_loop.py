@@ -1,0 +1,310 @@
+"""An event loop in virtual time: nothing waits, and what may happen in any order happens in the order of a seed.
+
+    processes   A: callbacks that are ready, in order   B: ...   the world: ...
+                one of those with something to do is drawn, and has one turn: what is ready when it begins
+    timers      one heap; when nobody has anything to do the clock jumps to the first of them
+
+Each process sees what it would see of a loop of its own: callbacks in the order in which they were asked for, timers in
+the order of their time, descriptors as long as they are ready. Which process is next is chance, and how long a turn
+takes. There are no threads: what a thread would do is done in one go, some time later.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
+
+from ottla.runtime.rng import Rng
+from ottla.simulation.whole.process import Life, Process, current_process, process_of
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TURN_S_MAX: Final = 0.000_2
+"""How long a turn of a process takes at most."""
+
+THREAD_S_MAX: Final = 0.004
+"""How long it takes at most until a thread has done what it is asked for, on a host with nothing else to do."""
+
+_FIRST_DESCRIPTOR: Final = 1_000_000
+"""Far above those of the operating system: a mix-up fails."""
+
+
+class Descriptor(Protocol):
+    """What a simulated descriptor stands for."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there is something to take."""
+        ...
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether there is room."""
+        ...
+
+
+class StuckError(Exception):
+    """Nothing is ready, no timer is set, and somebody waits."""
+
+
+class _Watch:
+    """One process watches a descriptor for one thing."""
+
+    __slots__ = ("callback", "context", "is_due")
+
+    def __init__(self, callback: Callable[[], object], context: Context) -> None:
+        self.callback = callback
+        self.context = context
+        self.is_due = False
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs everything there is in a simulation."""
+
+    def __init__(self, rng: Rng) -> None:
+        super().__init__()
+        self._rng = rng
+        self.world = Process("world", "")
+        """Networks, disks, the store and whoever makes things go wrong: it never stops."""
+        self._now_s = 0.0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._number = 0
+        self._runnable: list[Process] = []
+        self._descriptors: dict[int, Descriptor] = {}
+        self._readers: dict[int, _Watch] = {}
+        self._writers: dict[int, _Watch] = {}
+        self._next_descriptor = _FIRST_DESCRIPTOR
+        self.turns = 0
+        """How many turns processes have had."""
+        self.connect: Callable[..., Any] | None = None
+        """What `create_connection` does: the network's."""
+        self.set_task_factory(_new_task)
+
+    # Time.
+
+    def time(self) -> float:
+        """Virtual seconds since the start."""
+        return self._now_s
+
+    # What is to be called.
+
+    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._make_ready(handle)
+        return handle
+
+    def _make_ready(self, handle: asyncio.Handle) -> None:
+        process = process_of(handle._context) or self.world  # type: ignore[attr-defined]
+        if process.life is Life.DEAD:
+            process.kept.append(handle)
+            return
+        process.ready.append(handle)
+        if not process.is_queued and process.life is Life.RUNNING:
+            self._queue(process)
+
+    def _queue(self, process: Process) -> None:
+        process.is_queued = True
+        self._runnable.append(process)
+
+    def _unqueue(self, process: Process) -> None:
+        if process.is_queued:
+            process.is_queued = False
+            self._runnable.remove(process)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """There are no other threads."""
+        return self._call_soon(callback, args, context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back at a virtual time."""
+        return self._at(when, callback, args, context)
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back after some virtual seconds."""
+        return self._at(self._now_s + delay, callback, args, context)
+
+    def _at(self, when_s: float, callback: Any, args: Any, context: Context | None) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when_s, callback, args, self, context)
+        self._number += 1
+        heapq.heappush(self._timers, (when_s, self._number, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def in_world(self, delay_s: float, callback: Callable[[*Ts], object], *args: *Ts) -> asyncio.TimerHandle:
+        """Have something happen after a delay, whoever lives then."""
+        return self._at(self._now_s + delay_s, callback, args, self.world.context)
+
+    def after(self, delay_s: float, callback: Callable[[*Ts], object], *args: *Ts) -> asyncio.TimerHandle:
+        """Have something happen after a delay in the process that runs now, unless it has ended by then."""
+        return self._at(self._now_s + delay_s, callback, args, None)
+
+    def as_process(self, process: Process, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Have a process called next, as from its own loop."""
+        self._call_soon(callback, args, process.context)
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
+        """Done in one go, later, by nobody but this thread; never if the process has ended by then."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            try:
+                result = func(*args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                settle_error(future, error)
+            else:
+                settle(future, result)
+
+        self.after(self._rng.uniform(0.0, THREAD_S_MAX), work)
+        return future
+
+    # Processes.
+
+    def spawn(self, process: Process, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Have a process do something beside what it does already."""
+        return process.run(_new_task, self, coroutine)
+
+    def pause(self, process: Process) -> None:
+        """It runs no further for now."""
+        if process.life is Life.RUNNING:
+            process.life = Life.PAUSED
+            self._unqueue(process)
+
+    def resume(self, process: Process) -> None:
+        """It goes on where it was, with all the time that has passed."""
+        if process.life is Life.PAUSED:
+            process.life = Life.RUNNING
+            if process.ready:
+                self._queue(process)
+
+    def kill(self, process: Process) -> None:
+        """It has ended: nothing of it runs any more, not even what cleans up. Called by the world."""
+        if process.life is Life.DEAD:
+            return
+        self._unqueue(process)
+        process.life = Life.DEAD
+        process.kept.extend((*process.ready, *process.tasks))
+        process.ready.clear()
+        for end in process.on_death:
+            end()
+
+    # Descriptors.
+
+    def new_descriptor(self, descriptor: Descriptor) -> int:
+        """A number by which a descriptor can be watched."""
+        self._next_descriptor += 1
+        self._descriptors[self._next_descriptor] = descriptor
+        return self._next_descriptor
+
+    def changed(self, fd: int) -> None:
+        """A descriptor may have become readable or writable."""
+        descriptor = self._descriptors.get(fd)
+        if descriptor is None:
+            return
+        reader, writer = self._readers.get(fd), self._writers.get(fd)
+        if reader is not None and not reader.is_due and descriptor.is_readable:
+            self._tell(self._readers, fd, reader)
+        if writer is not None and not writer.is_due and descriptor.is_writable:
+            self._tell(self._writers, fd, writer)
+
+    def _tell(self, watches: dict[int, _Watch], fd: int, watch: _Watch) -> None:
+        watch.is_due = True
+
+        def tell() -> None:
+            watch.is_due = False
+            if watches.get(fd) is watch:
+                descriptor = self._descriptors.get(fd)
+                is_reader = watches is self._readers
+                if descriptor is not None and (descriptor.is_readable if is_reader else descriptor.is_writable):
+                    watch.callback()
+                    self.changed(fd)
+
+        self._call_soon(tell, (), watch.context)
+
+    def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
+        """Call back as long as there is something to take."""
+        self._readers[fd] = _Watch(lambda: callback(*args), copy_context())
+        self.changed(fd)
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Watch no more."""
+        return self._readers.pop(fd, None) is not None
+
+    def add_writer(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
+        """Call back as long as there is room."""
+        self._writers[fd] = _Watch(lambda: callback(*args), copy_context())
+        self.changed(fd)
+
+    def remove_writer(self, fd: Any) -> bool:
+        """Watch no more."""
+        return self._writers.pop(fd, None) is not None
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        """A connection over the simulated network."""
+        assert self.connect is not None, "there is no network"
+        return await self.connect(protocol_factory, host, port)
+
+    # The loop.
+
+    def _run_once(self) -> None:
+        self._wake()
+        while not self._runnable:
+            if not self._timers:
+                raise StuckError("nothing is left to happen")
+            self._now_s = max(self._now_s, self._timers[0][0])
+            self._wake()
+        runnable = self._runnable
+        process = runnable[self._rng.randbelow(len(runnable)) if len(runnable) > 1 else 0]
+        self.turns += 1
+        ready = process.ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+        if not ready:
+            self._unqueue(process)
+        if process is not self.world:
+            self._now_s += self._rng.random() * TURN_S_MAX
+
+    def _wake(self) -> None:
+        timers, now_s = self._timers, self._now_s
+        while timers and timers[0][0] <= now_s:
+            handle = heapq.heappop(timers)[2]
+            if not handle.cancelled():
+                self._make_ready(handle)
+
+    def _process_events(self, _event_list: Any) -> None:
+        """There are none from outside."""
+
+
+def _new_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **arguments: Any) -> "asyncio.Task[Any]":
+    """A task that is known to its process until it is done: whoever is dead must not be collected."""
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **arguments)
+    process = current_process()
+    if process is not None:
+        process.tasks.add(task)
+        task.add_done_callback(process.tasks.discard)
+    return task
+
+
+def settle(future: "asyncio.Future[T]", result: T) -> None:
+    """Set a result, unless nobody waits for it any more."""
+    if not future.done():
+        future.set_result(result)
+
+
+def settle_error(future: "asyncio.Future[Any]", error: BaseException) -> None:
+    """The same with an error."""
+    if not future.done():
+        future.set_exception(error)
