@@ -118,6 +118,8 @@ COMPATIBILITY_TAIL = """
 - **An error of a partition in a fetch session** is a reason to answer when it is news, and told with each later answer.
   Kafka answers at once each time, but for unknown topics beside known ones. A fetch that has found records does not
   wait for `fetch.min.bytes` when others are there that do not fit its limits; Kafka waits.
+- **A Fetch ends with a whole batch** where the next does not fit and the broker knows where it begins; Kafka sends as
+  much of it as fits, which clients drop. `fetch.min.bytes` counts it in both.
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
 - **Replicas that are out of sync and eligible (KIP-966)** are always kept; they end also when an election makes the ISR

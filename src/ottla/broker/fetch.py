@@ -87,6 +87,8 @@ class PartitionRead(Struct):
     records: LogReadResult | None = None
     diverging_epoch: DivergingEpoch | None = None
     total_bytes: int = 0
+    available_bytes: int = 0
+    """With those of a batch that did not fit and was left out: what counts for the reader's `min_bytes`."""
     version: int = -1
     """The version of the partition that was read, -1 after an error: at the same one there is nothing new in it."""
     aborted: Sequence[tuple[int, int]] | None = None
@@ -129,7 +131,7 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
         read = _read(target, limits, left, must_progress=not total_bytes)
         reads.append(read)
         if read.total_bytes:
-            total_bytes += read.total_bytes
+            total_bytes += read.available_bytes
             left = max(0, left - read.total_bytes)
         elif (
             read.error not in (ErrorCode.NONE, target.known_error)
@@ -175,6 +177,7 @@ def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress:
         elif max_bytes > 0 or must_progress:
             read.records = partition.read(target.offset, max_bytes, max_offset=upper, min_one_batch=must_progress)
             read.total_bytes = read.records.total_bytes
+            read.available_bytes = read.total_bytes + read.records.left_out_bytes
             if read.total_bytes and limits.read_committed:
                 read.aborted = log.aborted_in(read.records, target.offset, upper)
         elif not log.log_start_offset <= target.offset <= log.log_end_offset:
@@ -273,7 +276,7 @@ class DelayedFetch(DelayedOperation):
         self._readable = ReadableBytes(limits.max_bytes)
         for position, read in enumerate(reads):
             if read.total_bytes:
-                self._readable.put(position, read.total_bytes, targets[position].max_bytes)
+                self._readable.put(position, read.available_bytes, targets[position].max_bytes)
         self._found: list[PartitionRead] | None = None
 
     @property
@@ -299,7 +302,7 @@ class DelayedFetch(DelayedOperation):
             return False
         read = _read(target, self._limits, self._limits.max_bytes, must_progress=True)
         if read.total_bytes:
-            self._readable.put(position, read.total_bytes, target.max_bytes)
+            self._readable.put(position, read.available_bytes, target.max_bytes)
             if self._readable.total < self._limits.min_bytes and not self._readable.leaves_out:
                 return False
         elif (

@@ -93,6 +93,7 @@ class ReplicaReader:
             elif max_bytes > 0 or must_progress:
                 read.records = log.read(offset, max_bytes, max_offset=written_end, min_one_batch=must_progress)
                 read.total_bytes = read.records.total_bytes
+                read.available_bytes = read.total_bytes + read.records.left_out_bytes
         except ApiError as error:
             return PartitionRead(error.code)
         return read

@@ -28,6 +28,9 @@ from ottla.storage.transaction_index import TransactionIndex
 _SCANNED_BYTES: Final = 16 * 1024
 """What a look-up reads of a segment, mostly: an index entry comes every 4 KiB, unless it is set otherwise."""
 
+_PIECE_BYTES_MIN: Final = 8 * 1024
+"""Twice the interval of index entries, unless that is set otherwise: more than half of it is of one batch."""
+
 LookUp = Callable[[], None]
 
 
@@ -176,6 +179,22 @@ class LogSegment:
             if batch.base_offset >= offset:
                 return batch.position
         return end
+
+    def end_of_whole_batches(self, start: int, end: int, indexes: IndexCache) -> int:
+        """Where the last batch that begins between these positions begins, as far as is known without a look at the
+        file: what is behind it, up to `end`, is a piece of it. Otherwise `end`.
+
+        The index has every batch that follows more than its interval. So where the last entry is far from `end`, that
+        is the piece of a large batch; where it is near, small batches may lie between them.
+        """
+        position = None if self.recent is None else self.recent.position_at(end)
+        if position is not None:
+            return position if position >= start else end
+        if self._offset_index is None and not indexes.has_offset_index(self):
+            return end
+        position = self.offset_index(indexes).position_at(end)
+        is_piece = end - position > _PIECE_BYTES_MIN and position - start >= (end - start) // 2
+        return position if is_piece else end
 
     def max_timestamp(self, indexes: IndexCache) -> TimestampOffset:
         """The greatest timestamp and the last offset of its batch; (-1, base offset) without. May read the index."""

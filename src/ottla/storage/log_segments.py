@@ -181,15 +181,15 @@ class LogSegments:
     def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> LogReadResult:
         """File slices from the batch that contains `offset` up to `end_offset`, which is not above the written end.
 
-        The first batch comes whole or, when it does not fit and `min_one_batch` does not ask for it, nothing does; the
-        last may be cut off, as in Kafka.
+        The first batch comes whole or, when it does not fit and `min_one_batch` does not ask for it, nothing does. The
+        last may be cut off, as in Kafka, but for a large one, which is left out.
 
         Raises OSError, CorruptSegmentError.
         """
         files, indexes = self._resources.files, self._resources.indexes
         slices: list[FileSlice] = []
         last: LogSegment | None = None
-        total = 0
+        total = left_out = 0
         for index in range(max(0, bisect_right(self._base_offsets, offset) - 1), len(self._segments)):
             segment = self._segments[index]
             if segment.base_offset >= end_offset or (slices and total >= max_bytes):
@@ -202,18 +202,24 @@ class LogSegments:
                     continue
                 start, first_size = found
             size = min(end - start, max_bytes - total)
+            is_cut = size < end - start
             if size < first_size:
                 if not min_one_batch:
                     break  # a piece of a batch is of no use to its reader
                 size = first_size
+            elif is_cut:
+                whole = segment.end_of_whole_batches(start, start + size, indexes) - start
+                if whole >= first_size:
+                    left_out = size - whole
+                    size = whole
             if size > 0:
                 file = files.get(segment)
                 slices.append(FileSlice(file.fd, start, size, file))
                 total += size
                 last = segment
-            if size < end - start:
+            if is_cut:
                 break
-        return LogReadResult(tuple(slices), total, last) if slices else NOTHING_READ
+        return LogReadResult(tuple(slices), total, last, left_out) if slices else NOTHING_READ
 
     def _end_position(self, index: int, end_offset: int) -> int:
         """Where, in a segment, the batches below `end_offset` end; `end_offset` is not above the written end."""

@@ -62,6 +62,11 @@ class OffsetIndex:
         index = bisect_left(range(len(self)), position, key=lambda index: self[index].position)
         return self[index].offset if index < len(self) else None
 
+    def position_at(self, position: int) -> int:
+        """The last position of an entry that is not behind `position`; where the segment begins when there is none."""
+        index = bisect_right(range(len(self)), position, key=self._position)
+        return self._position(index - 1) if index else 0
+
     def append(self, offset: int, position: int) -> bytes:
         """Add an entry and return its bytes, which go to the end of the file."""
         assert isinstance(self._entries, bytearray)
@@ -100,6 +105,10 @@ class OffsetIndex:
 
     def _whole_entries(self) -> bytes:
         return bytes(self._entries[: len(self) * _ENTRY.size])
+
+    def _position(self, index: int) -> int:
+        position: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[1]
+        return position
 
     def _relative_offset(self, index: int) -> int:
         relative_offset: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0]

@@ -47,6 +47,11 @@ class RecentBatches:
         index = bisect_left(offsets, offset)
         return self._positions[index] if index < len(offsets) else self.end_position
 
+    def position_at(self, position: int) -> int | None:
+        """Where the last batch begins that begins at or before `position`; None when that is not remembered."""
+        index = bisect_right(self._positions, position)
+        return self._positions[index - 1] if index else None
+
     def offset_from(self, position: int) -> int | None:
         """The offset of the first batch at or after `position`; None when there is none, or it is not remembered."""
         positions = self._positions

@@ -252,11 +252,28 @@ async def test_a_later_partition_whose_first_batch_does_not_fit_gives_no_piece_o
     assert [read.total_bytes for read in read_partitions(whole, limits(small + large))] == [small, large, 0]
 
 
-async def test_what_follows_a_whole_batch_may_be_cut_off_as_in_kafka(new_partition: New) -> None:
-    partition = await new_partition()  # type: ignore[misc]
-    size = await append(partition, batch())
-    await append(partition, batch())
-    assert [read.total_bytes for read in read_partitions([target(partition)], limits(2 * size - 1))] == [2 * size - 1]
+async def test_a_batch_that_does_not_fit_is_left_out_and_leaves_its_room_to_others(new_partition: New) -> None:
+    first, second = [await new_partition(index) for index in range(2)]  # type: ignore[misc]
+    size = await append(first, batch(1_000))
+    await append(first, batch(1_000))
+    small = await append(second, batch())
+    [alone] = read_partitions([target(first)], limits(2 * size - 1))
+    assert (alone.total_bytes, alone.available_bytes) == (size, 2 * size - 1)
+    reads = read_partitions([target(first), target(second)], limits(2 * size - 1))
+    assert [read.total_bytes for read in reads] == [size, small]
+
+
+async def test_a_fetch_does_not_wait_for_more_when_the_next_batch_does_not_fit(new_partition: New) -> None:
+    fetching = Fetching()
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
+    size = await append(partition, batch(1_000))
+    most = 2 * size - 1
+    fetching.fetch([target(partition, max_bytes=most)], limits(max_bytes=most, min_bytes=most))
+    assert fetching.answers == []
+    await append(partition, batch(1_000))
+    assert [[read.total_bytes for read in reads] for reads in fetching.answers] == [[size]]
+    fetching.fetch([target(partition, max_bytes=most)], limits(max_bytes=most, min_bytes=most))
+    assert len(fetching.answers) == 2
 
 
 @pytest.mark.parametrize("small_first", [True, False])
@@ -347,7 +364,7 @@ class ReadsAllAgain(DelayedOperation):
     def try_complete(self) -> bool:
         reads = self.read()
         is_wrong = any(read.error is not ErrorCode.NONE or read.diverging_epoch is not None for read in reads)
-        found = sum(read.total_bytes for read in reads)
+        found = sum(read.available_bytes for read in reads)
         is_left_out = found and any(
             read.total_bytes == 0 and each.offset < read.high_watermark
             for each, read in zip(self.targets, reads, strict=True)

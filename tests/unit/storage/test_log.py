@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,52 @@ async def test_a_read_goes_on_in_the_next_segment(tmp_path: Path):
         assert log.read(0, 500, max_offset=120).total_bytes == 500
 
 
+@pytest.mark.parametrize("is_reopened", [False, True])
+async def test_a_piece_of_a_large_batch_is_left_out_where_its_beginning_is_known(tmp_path: Path, is_reopened: bool):
+    size = len(batch(1, value=b"x" * 40_000))
+    config = LogConfig(segment_bytes=5 * size)
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        await directory.append_all(log, [batch(1, value=b"x" * 40_000) for _ in range(9)])
+    async with opened(tmp_path) as directory:
+        log = await directory.log(config)
+        if not is_reopened:  # what is appended now is remembered, what is there already is in the index
+            await directory.append_all(log, [batch(1, value=b"x" * 40_000) for _ in range(9)])
+        end, a_little_more = log.log_end_offset, 2 * size + 9_000
+        assert len(log.segments) > 1
+        for offset, max_bytes, count in (
+            (0, 3 * size - 1, 2),
+            (1, 3 * size, 3),
+            (5, a_little_more, 2),
+            (end - 3, a_little_more, 2),
+        ):
+            read = log.read(offset, max_bytes, max_offset=end)
+            assert offsets_in(bytes_of(read)) == list(range(offset, offset + count))
+            assert (read.total_bytes, read.left_out_bytes) == (count * size, max_bytes - count * size)
+
+
+async def test_small_batches_behind_the_last_index_entry_are_not_left_out(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch(1, value=b"x" * 100) for _ in range(400)])
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        for max_bytes in (5_000, 10_000, 30_000):
+            assert log.read(0, max_bytes, max_offset=400).total_bytes == max_bytes
+
+
+async def test_an_index_that_is_far_between_does_not_make_answers_small(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(index_interval_bytes=30_000))
+        await directory.append_all(log, [batch(1, value=b"x" * 1_000) for _ in range(100)])
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(index_interval_bytes=30_000))
+        for max_bytes in range(5_000, 100_000, 5_000):
+            read = log.read(0, max_bytes, max_offset=100)
+            assert read.total_bytes + read.left_out_bytes == max_bytes
+            assert read.total_bytes >= max_bytes // 2
+
+
 async def test_slices_outlive_the_file_they_came_from(tmp_path: Path):
     async with opened(tmp_path, open_files_max=1) as directory:
         log = await directory.log(SMALL)
@@ -348,10 +395,13 @@ def test_any_read_gives_what_a_list_of_batches_would(
                     offset = data.draw(st.integers(0, end - 1))
                     limit = data.draw(st.sampled_from([last + 1 for _, last, _ in model if last >= offset]))
                     max_bytes = data.draw(st.integers(1, 4000))
-                    wanted = b"".join(raw for _, last, raw in model if last >= offset and last < limit)
-                    first = next(raw for _, last, raw in model if last >= offset)
-                    got = bytes_of(log.read(offset, max_bytes, max_offset=limit))
-                    assert got == wanted[: max(max_bytes, len(first))]
+                    batches = [raw for _, last, raw in model if last >= offset and last < limit]
+                    wanted, first = b"".join(batches), batches[0]
+                    read = log.read(offset, max_bytes, max_offset=limit)
+                    got = bytes_of(read)
+                    assert wanted.startswith(got)
+                    assert len(got) + read.left_out_bytes == min(len(wanted), max(max_bytes, len(first)))
+                    assert not read.left_out_bytes or len(got) in accumulate(map(len, batches))
         for file in files_of(path / "orders-0", ".log"):
             index, times = kafkas_indexes(file.read_bytes(), int(file.stem), config.index_interval_bytes)
             assert file.with_suffix(".index").read_bytes() == index

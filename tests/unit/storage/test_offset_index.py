@@ -39,6 +39,11 @@ def test_lookup_finds_the_last_entry_at_or_below(pairs: list[tuple[int, int]], o
     assert filled(pairs).lookup(offset) == (expected[-1] if expected else (BASE, 0))
 
 
+@given(growing_pairs, st.integers(0, 7_000_000))
+def test_the_place_before_another_is_that_of_the_last_entry_not_behind_it(pairs: list[tuple[int, int]], position: int):
+    assert filled(pairs).position_at(position) == max((each for _, each in pairs if each <= position), default=0)
+
+
 @given(growing_pairs, st.integers(BASE - 10, BASE + 400_000))
 def test_truncating_keeps_the_entries_below_and_goes_on_growing(pairs: list[tuple[int, int]], offset: int):
     index = filled(pairs)
