@@ -4,6 +4,7 @@ The topic is made for the first push. Pushes wait in memory, bounded, while the 
 client whose push finds no room is told to come again after its interval. Nothing of this is read before the first push.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -48,45 +49,48 @@ class ClientMetricsTopic:
         self._tasks = tasks
         self._waiting: deque[Push] = deque()
         self._waiting_bytes = 0
-        self._is_writing = False
+        self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
         self._producer: Producer | None = None
         self._complained_ms: int | None = None
 
     def receive(self, push: Push) -> None:
-        """Have a push written. Raises ApiError THROTTLING_QUOTA_EXCEEDED while too many wait."""
+        """Have a push written. Raises ApiError THROTTLING_QUOTA_EXCEEDED while too many wait, and once closed."""
+        if self._is_closed:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the broker is about to stop")
         size = len(push.metrics)
         if len(self._waiting) >= WAITING_MAX or (self._waiting and self._waiting_bytes + size > WAITING_BYTES_MAX):
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many pushes wait to be written")
         self._waiting.append(push)
         self._waiting_bytes += size
-        if not self._is_writing:
-            self._is_writing = True
-            self._tasks.spawn(self._write(), "client-metrics")
+        if self._writing is None or self._writing.done():
+            self._writing = self._tasks.spawn(self._write(), "client-metrics")
 
     async def close(self) -> None:
-        """Drop what waits, and end the connection."""
+        """Drop what waits or is being written, and end the connection."""
+        self._is_closed = True
         self._waiting.clear()
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
         await self._end_producer()
 
     async def _end_producer(self) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.close(deliver=False)
+        if self._producer is not None:
+            await self._producer.close(deliver=False)
+            self._producer = None
 
     async def _write(self) -> None:
         from ottla.client.errors import ClientError
 
-        try:
-            while self._waiting:
-                push = self._waiting.popleft()
-                self._waiting_bytes -= len(push.metrics)
-                try:
-                    await self._append(push)
-                except ClientError as error:
-                    self._complain(error)
-                    await self._end_producer()  # the next one looks anew whether the topic is there
-        finally:
-            self._is_writing = False
+        while self._waiting:
+            push = self._waiting.popleft()
+            self._waiting_bytes -= len(push.metrics)
+            try:
+                await self._append(push)
+            except ClientError as error:
+                self._complain(error)
+                await self._end_producer()  # the next one looks anew whether the topic is there
 
     async def _append(self, push: Push) -> None:
         from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC, CODEC_NAMES, PushedMetrics
@@ -154,14 +158,9 @@ class ClientMetricsTopic:
             max_block_ms=PATIENCE_MS,
             delivery_timeout_ms=PATIENCE_MS,
         )
-        producer = Producer(options, producing)
-        try:
-            await producer.start()
-        except BaseException:
-            await producer.close(deliver=False)
-            raise
-        self._producer = producer
-        return producer
+        self._producer = Producer(options, producing)
+        await self._producer.start()
+        return self._producer
 
     def _complain(self, error: Exception) -> None:
         now_ms = self._clock.monotonic_ms()

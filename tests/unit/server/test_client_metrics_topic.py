@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from ottla.protocol.messages.produce import (
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.tasks import Tasks
 from ottla.server.client_metrics_topic import WAITING_BYTES_MAX, WAITING_MAX, ClientMetricsTopic
-from tests.unit.client.scripted_broker import ScriptedBroker, topic_id
+from tests.unit.client.scripted_broker import SILENCE, ScriptedBroker, topic_id
 
 INSTANCE = UUID(int=9)
 CLIENT = ClientAttributes("etl", "librdkafka", "2.16.1", "10.0.0.7", 4711)
@@ -78,6 +79,7 @@ class Opened:
 
     async def __aexit__(self, *_: object) -> None:
         await self.topic.close()
+        assert len(self.tasks) == 0
         await self.tasks.close()
 
 
@@ -134,6 +136,36 @@ async def test_pushes_that_wait_are_bounded_and_one_fits_always(size, fit):
         with pytest.raises(ApiError) as refused:
             topic.receive(push(bytes(size)))
     assert refused.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+async def test_closing_ends_what_is_being_written_and_nothing_is_taken_any_more():
+    asked = threading.Event()
+
+    def asked_for_ever(request: ProduceRequest, version: int) -> object:
+        asked.set()
+        return SILENCE
+
+    with ScriptedBroker() as broker:
+        Keeper(broker)
+        broker.handlers[ProduceRequest] = asked_for_ever
+        opened = Opened(broker.address)
+        before = asyncio.all_tasks()
+        opened.topic.receive(push())
+        await until(asked.is_set)
+        opened.topic.receive(push())
+        await opened.topic.close()
+        assert asyncio.all_tasks() == before
+        with pytest.raises(ApiError) as refused:
+            opened.topic.receive(push())
+        assert refused.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert len(opened.tasks) == 0
+
+
+async def test_closing_at_once_leaves_nothing_behind():
+    opened = Opened("127.0.0.1:1")
+    opened.topic.receive(push())
+    await opened.topic.close()
+    assert len(opened.tasks) == 0
 
 
 @pytest.mark.parametrize(
