@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.client.admin import NewTopic
@@ -26,6 +25,7 @@ from ottla.client.blocking_io import BlockingConnection
 from pyspark_ottla import DefaultSource, sink_state
 from pyspark_ottla.spark_process import SparkTask
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records, wait_until_ended
 
 ROUNDS = int(os.environ.get("OTTLA_SINK_ROUNDS", "210"))
 REQUESTS = 35
@@ -113,30 +113,6 @@ class Rounds:
         return code == COMMITTED
 
 
-def read_committed(bootstrap: str) -> list[str]:
-    with BlockingClient(bootstrap) as client:
-        client.transactions(TOPIC).describe()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,
-            "log_level": 2,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
-    values, ended = [], 0
-    while ended < PARTITIONS:
-        message = consumer.poll(1)
-        if message is not None and message.error():
-            ended += 1
-        elif message is not None:
-            values.append(message.value().decode())
-    consumer.close()
-    return values
-
-
 @pytest.mark.long
 def test_every_row_is_read_once_whoever_dies_at_whichever_request(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
@@ -148,7 +124,8 @@ def test_every_row_is_read_once_whoever_dies_at_whichever_request(tmp_path: Path
             while not rounds.run(batch, kill):
                 kill = (-1, "")
         expected = {f"{batch}-{index}-{row}" for batch in range(ROUNDS) for index in range(2) for row in range(ROWS)}
-        values = read_committed(broker.bootstrap)
+        wait_until_ended(broker.bootstrap, TOPIC)
+        values = [each.value().decode() for each in committed_records(broker.bootstrap, TOPIC)]
         state = sink_state.committed_batch(broker.bootstrap, TOPIC)
     print(
         f"{ROUNDS} rounds: {rounds.killed} processes and {rounds.brokers_killed} brokers killed, {rounds.failed} failed"

@@ -27,6 +27,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from ottla.client.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records, wait_until_ended
 from tests.system import kill_switch
 
 ROUNDS = int(os.environ.get("OTTLA_SPARK_ROUNDS", "200"))
@@ -224,29 +225,11 @@ def test_every_row_is_read_once_whichever_process_of_spark_dies_at_whichever_ste
         finally:
             rounds.driver.end()
         consumer.close()
-        values = read_committed(broker.bootstrap)
+        wait_until_ended(broker.bootstrap, "rounds.out")
+        values = [each.value().decode() for each in committed_records(broker.bootstrap, "rounds.out")]
     again = f"{rounds.drivers} drivers and {rounds.brokers} brokers started again"
     print(f"{ROUNDS} rounds on {MASTER}: killed {dict(kinds)}; {again}")
     # One that was killed at the end of the last round may have yet to be found dead.
     assert rounds.brokers >= kinds["broker"] - 1
     assert rounds.drivers >= kinds["driver"] - 1
     assert Counter(values) == Counter(f"{number}-{row}" for number in range(ROUNDS) for row in range(ROWS))
-
-
-def read_committed(bootstrap: str) -> list[str]:
-    """Every committed record of the topic, from its start."""
-    with BlockingClient(bootstrap) as client:
-        client.transactions("rounds.out").describe()
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "end", "enable.partition.eof": True, "log_level": 2}
-    )
-    consumer.assign([TopicPartition("rounds.out", each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
-    values, ended = [], 0
-    while ended < PARTITIONS:
-        message = consumer.poll(1)
-        if message is not None and message.error():
-            ended += 1
-        elif message is not None:
-            values.append(message.value().decode())
-    consumer.close()
-    return values

@@ -7,14 +7,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.client.blocking import BlockingClient
 from pyspark_ottla import by_partition, sink_state
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records, wait_until_ended
 from tests.system.spark_session import spark_session
 
 _names = count()
@@ -41,27 +40,8 @@ class Topics:
 
     def committed(self, topic: str) -> list[str]:
         """The values, once the end of the topic's transaction has come to all partitions."""
-        with BlockingClient(self.bootstrap) as client:
-            client.transactions(topic).describe()
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "test",
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 10,
-                "log_level": 2,
-            }
-        )
-        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
-        values, ended = [], 0
-        while ended < len(partitions):
-            message = consumer.poll(1)
-            if message is not None and message.error():
-                ended += 1
-            elif message is not None:
-                values.append(message.value().decode())
-        consumer.close()
+        wait_until_ended(self.bootstrap, topic)
+        values = [message.value().decode() for message in committed_records(self.bootstrap, topic)]
         return sorted(values, key=int)
 
 
