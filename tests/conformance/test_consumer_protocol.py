@@ -39,7 +39,15 @@ from tests.shared_broker import shared_broker
 
 CLIENT = "confluent-kafka"
 FEATURE = "consumer protocol (KIP-848)"
+OFTEN = {
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "0",
+}
+"""How often members tell of themselves and groups decide: a rebalance takes some seconds of the defaults."""
 OF_THE_CLASSIC_PROTOCOL = ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms")
+
+NewMember = Callable[[BrokerProcess, str, str], Member]
 
 
 class ConsumerMember(ConfluentMember):
@@ -54,13 +62,7 @@ class ConsumerMember(ConfluentMember):
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that asks for heartbeats often."""
-    settings = {
-        "group.initial.rebalance.delay.ms": "0",
-        "group.min.session.timeout.ms": "1000",
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.assignment.interval.ms": "0",
-    }
+    settings = {**OFTEN, "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
     with shared_broker(tmp_path_factory.mktemp("consumer-groups"), settings) as process:
         yield process
 
@@ -153,20 +155,21 @@ def test_a_running_classic_group_moves_to_the_new_protocol_and_back(broker: Brok
         member.close()
 
 
-@pytest.mark.proves(client=CLIENT, feature=FEATURE)
-def test_a_group_goes_on_after_a_crash_of_the_broker_under_a_rebalance(tmp_path: Path) -> None:
-    settings = {
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.assignment.interval.ms": "0",
-    }
-    with BrokerProcess(tmp_path / "data", settings) as broker:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(ConsumerMember, marks=pytest.mark.proves(client=CLIENT, feature=FEATURE)),
+        pytest.param(OttlaMember, marks=[pytest.mark.long, pytest.mark.proves(client="Ottla client", feature=FEATURE)]),
+    ],
+)
+def test_a_group_goes_on_after_a_crash_of_the_broker_under_a_rebalance(kind: NewMember, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", OFTEN) as broker:
         topic, group = new_topic(broker, PARTITIONS), new_group()
-        members = [ConsumerMember(broker, group, topic)]
+        members = [kind(broker, group, topic)]
         got: list[bytes] = []
         poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
-        members.append(ConsumerMember(broker, group, topic))
-        members[1].consumer.poll(0.3)
+        members.append(kind(broker, group, topic))
+        members[1].poll()
         broker.kill()
         broker.start()
         poll_until(members, shared_by(members), got)
@@ -195,9 +198,7 @@ def test_offsets_of_a_group_with_members_are_theirs_alone(broker: BrokerProcess)
 
 @pytest.mark.proves(client=CLIENT, feature="moved while it runs")
 @pytest.mark.parametrize("kind", [ConfluentMember, ConsumerMember, OttlaMember])
-def test_a_running_group_goes_on_from_where_it_is_moved_to(
-    broker: BrokerProcess, kind: Callable[[BrokerProcess, str, str], Member]
-) -> None:
+def test_a_running_group_goes_on_from_where_it_is_moved_to(broker: BrokerProcess, kind: NewMember) -> None:
     topic, group = new_topic(broker, PARTITIONS), new_group()
     members = [kind(broker, group, topic) for _ in range(2)]
     got: list[bytes] = []
@@ -316,29 +317,6 @@ def test_a_static_member_of_ottlas_client_comes_back_to_what_it_had(broker: Brok
     assert one.rebalances == rebalances
     two.close()
     one.close()
-
-
-@pytest.mark.long
-@pytest.mark.proves(client="Ottla client", feature=FEATURE)
-def test_ottlas_client_goes_on_after_a_crash_of_the_broker_under_a_rebalance(tmp_path: Path) -> None:
-    settings = {
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "200",
-        "group.consumer.assignment.interval.ms": "0",
-    }
-    with BrokerProcess(tmp_path / "data", settings) as broker:
-        topic, group = new_topic(broker, PARTITIONS), new_group()
-        members = [OttlaMember(broker, group, topic)]
-        got: list[bytes] = []
-        poll_until(members, lambda: members[0].assignment() == set(range(PARTITIONS)), got)
-        members.append(OttlaMember(broker, group, topic))
-        broker.kill()
-        broker.start()
-        poll_until(members, shared_by(members), got)
-        values = fill(broker, topic, 100)
-        poll_until(members, lambda: set(got) >= values, got)
-        for member in members:
-            member.close()
 
 
 @pytest.mark.peer
