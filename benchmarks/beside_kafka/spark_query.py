@@ -28,6 +28,8 @@ def main(arguments: list[str]) -> None:
     until = time.monotonic() + FIRST_BATCH_S
     while query.lastProgress is None and query.isActive and time.monotonic() < until:
         time.sleep(0.1)
+    if not query.isActive:
+        raise RuntimeError(f"the query has ended: {query.exception()}")
     print("running", flush=True)
     sys.stdin.read()
     query.stop()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
@@ -27,23 +30,29 @@ def measure(session: Session, broker: Broker, jars: Sequence[str]) -> None:
     """Row `Spark from topic to topic`: at 500 records a second, each with the time of its send in its value."""
     session.create_topic(broker, FROM)
     session.create_topic(broker, TO)
-    checkpoint = str(session.work / "query-checkpoint")
+    # One of its own: what another broker's query has read is not here.
+    directory = Path(tempfile.mkdtemp(prefix="query-", dir=session.work))
+    checkpoint, said = str(directory / "checkpoint"), directory / "output"
     command = [sys.executable, "-m", "benchmarks.beside_kafka.spark_query", session.target.kind, broker.bootstrap]
-    query = subprocess.Popen(
-        [*command, FROM, TO, checkpoint, *jars],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    with said.open("wb") as output:
+        query = subprocess.Popen(
+            [*command, FROM, TO, checkpoint, *jars],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        )
     try:
         assert query.stdout is not None
         if "running" not in query.stdout.readline():
             raise LoadError(f"{ROW}: the query did not start")
         latencies = _through(broker.bootstrap, session.seconds(WARM_UP_S), session.seconds(MEASURED_S))
+    except LoadError as error:
+        raise LoadError(f"{error}\n{said.read_text(errors='replace')[-4000:]}") from None
     finally:
         query.kill()
         query.wait()
+        shutil.rmtree(directory, ignore_errors=True)
     p50, p99 = (latencies[int(len(latencies) * share)] * 1_000 for share in (0.5, 0.99))
     session.record(ROW, "end to end p50 ms", p50)
     session.record(ROW, "end to end p99 ms", p99)
