@@ -10,6 +10,8 @@ import importlib.util
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("ottla", "pyspark_ottla", "msgspec")
 """What source and sink import on a worker, besides PySpark and PyArrow."""
-OPTIONAL: Final = ("fastavro",)
-"""What they import for `valueFormat`, sent where the driver has it."""
+OPTIONAL: Final = ("fastavro", "google.protobuf", "google._upb")
+"""What they, and steps with state, import where the driver has it; packages of one namespace share its archive."""
 _LEFT_OUT: Final = "__pycache__"
 _LEVEL: Final = 1
 """Of compression: the kernel is most of it, and a better one takes seconds."""
@@ -43,26 +45,40 @@ def ship(spark: "SparkSession", directory: Path | None = None) -> None:
 
 def archives(directory: Path) -> list[str]:
     """Make the archives; each as Spark's `--archives` takes it, `FILE#PACKAGE`."""
-    made = []
+    packages: dict[str, list[tuple[str, Path]]] = {}
     for name in (*PACKAGES, *OPTIONAL):
-        spec = importlib.util.find_spec(name)
+        spec = _spec(name)
         if spec is None or not spec.submodule_search_locations:
             if name in OPTIONAL:
                 continue
             raise ModuleNotFoundError(f"the package {name} is not installed here", name=name)
+        namespace, _, inside = name.partition(".")
+        packages.setdefault(namespace, []).append((inside, Path(spec.submodule_search_locations[0])))
+    made = []
+    for name, parts in packages.items():
         file = directory / f"{name}.zip"
-        _pack(Path(spec.submodule_search_locations[0]), file)
+        _pack(parts, file)
         made.append(f"{file}#{name}")
     return made
 
 
-def _pack(package: Path, file: Path) -> None:
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        # Not even its namespace is there.
+        return None
+
+
+def _pack(parts: Sequence[tuple[str, Path]], file: Path) -> None:
+    """Packages, each under the name that it has in the archive; one without a name is all of it."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
-        for path in sorted(package.rglob("*")):
-            inside = path.relative_to(package)
-            if path.is_file() and _LEFT_OUT not in inside.parts:
-                # A file may be of a time before 1980, which ZIP files do not know.
-                entry = zipfile.ZipInfo(str(inside))
-                entry.external_attr = path.stat().st_mode << 16
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, path.read_bytes(), compresslevel=_LEVEL)
+        for name, package in parts:
+            for path in sorted(package.rglob("*")):
+                inside = Path(name) / path.relative_to(package)
+                if path.is_file() and _LEFT_OUT not in inside.parts:
+                    # A file may be of a time before 1980, which ZIP files do not know.
+                    entry = zipfile.ZipInfo(str(inside))
+                    entry.external_attr = path.stat().st_mode << 16
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    archive.writestr(entry, path.read_bytes(), compresslevel=_LEVEL)

@@ -17,12 +17,6 @@ VALUE_OPTIONS = ("valueFormat", "valueSchema", "valueSubject", "valueMessage", *
 
 DATA, ERROR = "data", "error"
 
-_FROM_JSON = (
-    "option valueFormat: Spark decodes JSON itself, faster than a source in Python can:"
-    " select from_json(cast(value as string), 'id long, name string') as data;"
-    " with columnNameOfCorruptRecord it keeps what cannot be decoded"
-)
-
 
 class ValueDecoder(Protocol):
     """Decodes the values of one read in one process; the id of a schema may stand in a header."""
@@ -37,9 +31,9 @@ class ValueFormat:
     """A form of values that is decoded here. A value that can be pickled and hashed: it goes to the executors."""
 
     kind: str
-    """`avro` or `protobuf`."""
+    """`avro`, `json` or `protobuf`."""
     schema: bytes
-    """The schema that is read into: Avro as JSON, Protocol Buffers as a FileDescriptorSet."""
+    """What is read into: an Avro schema in JSON, the columns of JSON as text, or a FileDescriptorSet."""
     message: str
     """The full name of the message, with Protocol Buffers."""
     registry: Registry | None
@@ -54,6 +48,10 @@ class ValueFormat:
             from pyspark_ottla.avro_values import avro_struct
 
             return avro_struct(self.schema)
+        if self.kind == "json":
+            from pyspark_ottla.json_values import json_struct
+
+            return json_struct(self.schema)
         from pyspark_ottla.protobuf_values import protobuf_struct
 
         return protobuf_struct(self.schema, self.message)
@@ -64,6 +62,10 @@ class ValueFormat:
             from pyspark_ottla.avro_values import AvroDecoder
 
             return AvroDecoder(self.schema, self.registry)
+        if self.kind == "json":
+            from pyspark_ottla.json_values import JsonDecoder
+
+            return JsonDecoder(self.schema, framed=self.registry is not None)
         from pyspark_ottla.protobuf_values import ProtobufDecoder
 
         return ProtobufDecoder(self.schema, self.message, framed=self.registry is not None)
@@ -72,16 +74,16 @@ class ValueFormat:
 def value_format_of(options: Options) -> ValueFormat | None:
     """What the options say; None when values stay bytes. Raises OptionError and RegistryError."""
     kind = options.choice("valueFormat", ("raw", "json", "avro", "protobuf"), "raw")
-    if kind == "json":
-        raise OptionError(_FROM_JSON)
     if kind == "raw":
         given = [name for name in VALUE_OPTIONS if name != "valueFormat" and name in options]
         if given:
-            raise OptionError(f"option {given[0]} needs option valueFormat: avro or protobuf")
+            raise OptionError(f"option {given[0]} needs option valueFormat: avro, json or protobuf")
         return None
     registry = registry_of(options)
     if kind == "protobuf":
         return _protobuf(options, registry)
+    if kind == "json":
+        return ValueFormat("json", _struct_text(options.text("valueSchema")), "", registry)
     schema = options.text("valueSchema")
     if schema is not None:
         return ValueFormat("avro", _avro_text(schema), "", registry)
@@ -98,6 +100,18 @@ def _avro_text(schema: str) -> bytes:
     except ValueError as error:
         raise OptionError(f"option valueSchema: not an Avro schema in JSON, nor a file of one: {error}") from None
     return text.encode()
+
+
+def _struct_text(schema: str | None) -> bytes:
+    if schema is None:
+        raise OptionError(
+            "option valueFormat: json needs option valueSchema: the columns as in id long, name string, what"
+            " frame.schema.json() gives, or a file of either"
+        )
+    try:
+        return Path(schema).read_bytes()
+    except (OSError, ValueError):
+        return schema.encode()
 
 
 def _protobuf(options: Options, registry: Registry | None) -> ValueFormat:

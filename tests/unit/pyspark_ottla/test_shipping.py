@@ -21,13 +21,22 @@ def test_what_is_unpacked_is_imported_with_its_compiled_parts(tmp_path):
             packed.extractall(unpacked / name)
     names = {each.name for each in unpacked.iterdir()}
     assert names >= set(PACKAGES)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import ottla.client.blocking as b; print(b.__file__)"
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import ottla.client.blocking, google.protobuf.descriptor_pool
+from google.protobuf.internal import api_implementation
+print(ottla.client.blocking.__file__, google.protobuf.__file__, api_implementation.Type())
+"""
     # Neither this environment's packages nor those of the path are there.
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(unpacked)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert Path(run.stdout.strip()) == unpacked / "ottla" / "client" / "blocking.py"
+    client, protobuf, implementation = run.stdout.split()
+    assert Path(client) == unpacked / "ottla" / "client" / "blocking.py"
+    assert Path(protobuf) == unpacked / "google" / "protobuf" / "__init__.py"
+    assert implementation == "upb"
 
 
 def test_a_local_master_is_sent_nothing(tmp_path):

@@ -29,6 +29,7 @@ from pyspark_ottla.read_options import ReadOptions
 from pyspark_ottla.schema_registry import RegistryError
 
 BASE = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t"}
+VARIANT = '{"type":"struct","fields":[{"name":"n","type":"variant","nullable":true,"metadata":{}}]}'
 NESTED: dict[str, Any] = {
     "type": "record",
     "name": "Order",
@@ -135,7 +136,11 @@ def test_a_schema_may_be_a_file(log, tmp_path):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"valueFormat": "json"}, "Spark decodes JSON itself"),
+        ({"valueFormat": "json"}, "json needs option valueSchema: the columns as in id long"),
+        ({"valueFormat": "json", "valueSchema": "order.ddl"}, "nor a file of them: expected a name before '.ddl'"),
+        ({"valueFormat": "json", "valueSchema": '{"type": "strct"}'}, "not the columns of a struct"),
+        ({"valueFormat": "json", "valueSchema": "n interval"}, "'interval' is no type"),
+        ({"valueFormat": "json", "valueSchema": VARIANT}, "variant cannot be read from JSON"),
         ({"valueFormat": "avro"}, "needs option valueSchema, or schemaRegistry"),
         ({"valueSchema": "{}"}, "option valueSchema needs option valueFormat"),
         ({"valueFormat": "avro", "valueSchema": "/nowhere"}, "'/nowhere' cannot be read"),
