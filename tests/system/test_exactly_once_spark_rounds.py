@@ -31,6 +31,8 @@ from tests.committed_records import committed_records, wait_until_ended
 from tests.system import kill_switch
 
 ROUNDS = int(os.environ.get("OTTLA_SPARK_ROUNDS", "200"))
+FIRST = int(os.environ.get("OTTLA_SPARK_ROUNDS_FIRST", "0"))
+"""The number of the first of them, which says what is killed: to go on where other rounds ended."""
 MASTER = os.environ.get("OTTLA_SPARK_ROUNDS_MASTER", "local-cluster[1,2,1024]")
 ROWS = 20
 PARTITIONS = 2
@@ -217,7 +219,7 @@ def test_every_row_is_read_once_whichever_process_of_spark_dies_at_whichever_ste
         began = time.monotonic()
         rounds.driver.start()
         try:
-            for number in range(ROUNDS):
+            for number in range(FIRST, FIRST + ROUNDS):
                 kills = kills_of(number)
                 rounds.run(number, kills)
                 kinds.update(kill.who for kill in kills)
@@ -232,4 +234,6 @@ def test_every_row_is_read_once_whichever_process_of_spark_dies_at_whichever_ste
     # One that was killed at the end of the last round may have yet to be found dead.
     assert rounds.brokers >= kinds["broker"] - 1
     assert rounds.drivers >= kinds["driver"] - 1
-    assert Counter(values) == Counter(f"{number}-{row}" for number in range(ROUNDS) for row in range(ROWS))
+    assert Counter(values) == Counter(
+        f"{number}-{row}" for number in range(FIRST, FIRST + ROUNDS) for row in range(ROWS)
+    )
