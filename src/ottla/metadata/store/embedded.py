@@ -33,6 +33,7 @@ from ottla.metadata.store.session_files import (
     remove,
     remove_all_but,
 )
+from ottla.metadata.store.write_lock import WriteLock, is_held_by_another
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -46,6 +47,12 @@ T = TypeVar("T")
 FILE_NAME: Final = "metadata.db"
 RENEWALS_PER_TIMEOUT: Final = 3
 """A session outlives two renewals that a busy machine was late with."""
+
+LOCK_TIMEOUT_MS: Final = 5_000
+"""How long a call waits while another process writes; whoever called may call again."""
+
+LOCK_RETRY_MS: Final = 20
+"""How soon it is made again meanwhile."""
 
 
 class EmbeddedStore:
@@ -77,6 +84,7 @@ class EmbeddedStore:
         self._is_closed = False
         # Of the thread.
         self._file: MetadataFile | None = None
+        self._lock = WriteLock(self._path, self._clock)
         self._session: Session | None = None
         self._own: OwnSessionFiles | None = None
         self._peers: dict[int, PeerSessionFiles] = {}
@@ -174,10 +182,25 @@ class EmbeddedStore:
             await self._tasks.close()
 
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await self._tasks.in_thread(function, *args, **kwargs)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self._path}: {error}") from error
+        begun_ms = self._clock.monotonic_ms()
+        has_waited = False
+        while True:
+            try:
+                result = await self._tasks.in_thread(function, *args, **kwargs)
+                if has_waited:
+                    await self._tasks.in_thread(self._lock.got)
+            except (sqlite3.Error, OSError) as error:
+                if not isinstance(error, sqlite3.Error) or not is_held_by_another(error):
+                    raise StoreError(f"{self._path}: {error}") from error
+            else:
+                return result
+            has_waited = True
+            await self._tasks.in_thread(self._lock.held_by_another)
+            if self._is_closed or self._clock.monotonic_ms() - begun_ms >= LOCK_TIMEOUT_MS:
+                holder = await self._tasks.in_thread(self._lock.holder)
+                raise StoreError(f"{self._path} cannot be written while {holder} is writing")
+            assert self._timer is not None
+            await self._timer.sleep(LOCK_RETRY_MS)
 
     # What the event loop sees of others.
 
@@ -301,16 +324,31 @@ class EmbeddedStore:
         if self._own is not None:
             self._own.renew(now_ms)
         state = self._opened.state()
+        is_locked = False
         if not all(self._is_alive(session.broker_epoch, now_ms) for session in state.sessions):
-            self._opened.end_dead_sessions(lambda epoch: self._is_alive(epoch, now_ms))
+            is_locked = not self._end_dead_sessions(now_ms)
             state = self._opened.state()
-            self._wake()
         living = {session.broker_epoch for session in state.sessions}
         ended = [self._peers.pop(epoch) for epoch in self._peers.keys() - living]
         for peer in ended:
             remove(self._sessions_path, peer.broker_epoch)
+        if is_locked:
+            return state, ended, now_ms + LOCK_RETRY_MS
         deadlines = [max(peer.deadline_ms(), self._judges_from_ms) for peer in self._peers.values()]
         return state, ended, min(deadlines, default=now_ms + self._renewal_ms)
+
+    def _end_dead_sessions(self, now_ms: int) -> bool:
+        """End the sessions that are over; False when another process writes, which may be one of those."""
+        try:
+            self._opened.end_dead_sessions(lambda epoch: self._is_alive(epoch, now_ms))
+        except sqlite3.Error as error:
+            if not is_held_by_another(error):
+                raise
+            self._lock.held_by_another()
+            return False
+        self._lock.got()
+        self._wake()
+        return True
 
     def _is_alive(self, broker_epoch: int, now_ms: int) -> bool:
         if self._own is not None and broker_epoch == self._own.broker_epoch:
@@ -358,6 +396,9 @@ class EmbeddedStore:
             if file is not None and self._session is not None:
                 file.end_session(self._session)
                 self._wake()
+        except sqlite3.Error as error:
+            if not is_held_by_another(error):
+                raise  # otherwise the end of the pipe says it
         finally:
             self._release()
             if file is not None:

@@ -6,7 +6,8 @@
     log         the records since
 
 Write-ahead logging with `synchronous=FULL`: a transaction that returned survives a power cut, one that did not leaves
-nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction. All methods block.
+nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction: where it cannot begin because another process
+writes, sqlite3.OperationalError says so and nothing was done. All methods block.
 """
 
 import sqlite3
@@ -31,8 +32,8 @@ from ottla.metadata.store.interface import (
 )
 
 LAYOUT_VERSION: Final = 2
-BUSY_TIMEOUT_S: Final = 5.0
-"""How long a transaction waits for another process's before it gives up."""
+LOCK_WAIT_S: Final = 0.05
+"""How long a write waits for another process's before it gives up: for so long the thread may be away from reads."""
 
 _SESSION_TABLE: Final = """
 CREATE TABLE session (
@@ -100,7 +101,7 @@ class MetadataFile:
         self._path = path
         self.cluster_id: str
         self._connection = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=32
+            path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False, cached_statements=32
         )
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
