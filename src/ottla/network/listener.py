@@ -19,7 +19,7 @@ from ottla.network.connection_services import ConnectionServices
 from ottla.network.flow_control import FlowControl
 from ottla.network.frame_reader import Framing
 from ottla.network.length_prefix import LengthPrefixReader
-from ottla.network.listening_socket import open_listening_sockets
+from ottla.network.listening_socket import bound_sockets, listen
 from ottla.network.metrics import NetworkMetrics
 from ottla.network.reactor import LoopSockets, Reactor, Sockets
 from ottla.network.read_ahead import ReadAhead
@@ -44,7 +44,7 @@ HAS_EPOLL: Final = hasattr(select, "epoll")
 """Whether sockets are served together (`ottla.network.reactor`)."""
 
 HandlerFactory = Callable[[Connection], ConnectionHandler]
-OpenSockets = Callable[[str, int, NetworkConfig], Awaitable[list[socket.socket]]]
+BindSockets = Callable[[str, int, NetworkConfig], Awaitable[list[socket.socket]]]
 
 
 class Listener:
@@ -53,7 +53,7 @@ class Listener:
     `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
     name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `cork`
     is told of each run of requests. `transport` takes over an accepted socket, `framing` says where a request ends.
-    `open_sockets` takes the addresses, and `sockets` watches what is accepted there: where there is no operating
+    `bind_sockets` takes the addresses, and `sockets` watches what is accepted there: where there is no operating
     system, both are others.
     """
 
@@ -72,7 +72,7 @@ class Listener:
         cork: Cork | None = None,
         transport: Callable[[socket.socket], Transport] = SocketTransport.of,
         framing: Framing = LengthPrefixReader,
-        open_sockets: OpenSockets = open_listening_sockets,
+        bind_sockets: BindSockets = bound_sockets,
         sockets: Callable[[asyncio.AbstractEventLoop], Sockets] | None = None,
     ) -> None:
         self.name = name
@@ -88,7 +88,7 @@ class Listener:
         self._cork = cork or NoCork()
         self._transport = transport
         self._framing = framing
-        self._open_sockets = open_sockets
+        self._bind_sockets = bind_sockets
         self._watching = sockets
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
@@ -110,11 +110,11 @@ class Listener:
         return frozenset(self._connections)
 
     async def bind(self) -> None:
-        """Take the address; clients that come meanwhile wait until `start`.
+        """Take the address; clients that come before `start` are refused.
 
         Raises ListenError, which says what is wrong with the address and what to do.
         """
-        self._sockets = await self._open_sockets(self._host, self._port, self._config)
+        self._sockets = await self._bind_sockets(self._host, self._port, self._config)
 
     async def start(self) -> None:
         """Accept connections; takes the address first when `bind` has not. Raises ListenError."""
@@ -148,6 +148,7 @@ class Listener:
             on_found=self._read_ahead.found,
             sockets=self._sockets_of(loop, self._memory),
         )
+        listen(self._sockets, config)
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
 

@@ -1,4 +1,8 @@
-"""Listening sockets, and errors that say which address and what to do."""
+"""Listening sockets, and errors that say which address and what to do.
+
+An address is taken before the broker reads its logs and hears of its cluster, so that one that cannot be had is said at
+once, and nobody is let in before it can answer: until then whoever connects is refused, and goes to another broker.
+"""
 
 import asyncio
 import errno
@@ -19,8 +23,8 @@ class ListenError(OSError):
         return str(self.strerror)
 
 
-async def open_listening_sockets(host: str, port: int, config: NetworkConfig) -> list[socket.socket]:
-    """Non-blocking sockets that listen at each address of `host`, all at one port. Raises ListenError.
+async def bound_sockets(host: str, port: int, config: NetworkConfig) -> list[socket.socket]:
+    """Non-blocking sockets that have each address of `host`, all at one port, until `listen`. Raises ListenError.
 
     An empty host or `*` is every interface, IPv4 and IPv6.
     """
@@ -49,6 +53,16 @@ async def open_listening_sockets(host: str, port: int, config: NetworkConfig) ->
     return sockets
 
 
+def listen(sockets: list[socket.socket], config: NetworkConfig) -> None:
+    """Have clients connect. Raises ListenError: another program that has one of the addresses too was faster."""
+    for sock in sockets:
+        try:
+            sock.listen(config.socket_listen_backlog_size)
+        except OSError as error:
+            host, port = sock.getsockname()[:2]
+            raise _explained(error, host, port) from error
+
+
 def _open_everywhere(port: int, config: NetworkConfig) -> socket.socket:
     if socket.has_dualstack_ipv6():
         try:
@@ -72,7 +86,6 @@ def _open(family: int, address: tuple[str, int], config: NetworkConfig) -> socke
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
         sock.setblocking(False)
         sock.bind(address)
-        sock.listen(config.socket_listen_backlog_size)
     except BaseException:
         sock.close()
         raise

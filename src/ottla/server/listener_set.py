@@ -34,12 +34,12 @@ class ListenerSet:
         return {listener.name: listener.address for listener in self._open.values()}
 
     async def bind(self) -> None:
-        """Take the addresses; clients that come meanwhile wait until `start`. Raises ListenError."""
+        """Take the addresses; clients that come before `start` are refused. Raises ListenError."""
         for listener in self._open.values():
             await listener.bind()
 
     async def start(self) -> None:
-        """Accept connections."""
+        """Accept connections. Raises ListenError."""
         self._is_started = True
         for listener in self._open.values():
             await listener.start()

@@ -203,6 +203,27 @@ async def test_idle_connections_do_not_delay_closing():
             assert await peer.receive_end() == b""
 
 
+async def test_whoever_comes_before_the_start_is_refused_instead_of_waiting():
+    listener = listener_at("127.0.0.1")
+    await listener.bind()
+    address = (listener.address.host, listener.address.port)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    await listener.start()
+    socket.create_connection(address).close()
+    await listener.close()
+
+
+async def test_an_address_that_another_took_before_the_start_is_named():
+    listener = listener_at("127.0.0.1")
+    await listener.bind()
+    port = listener.address.port
+    with socket.create_server(("127.0.0.1", port)):  # which may share an address that nobody listens at
+        with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{port}.*another program"):
+            await listener.start()
+        await listener.close()
+
+
 async def test_after_closing_the_port_is_free_again():
     listener = listener_at("127.0.0.1")
     await listener.start()

@@ -53,14 +53,14 @@ class SimulatedListeners:
             quotas=self.quotas,
             memory=self._memory,
             transport=_accepted,
-            open_sockets=partial(_listen, self._network),
+            bind_sockets=partial(_bind, self._network),
             sockets=_sockets,
         )
 
 
-async def _listen(network: Network, host: str, port: int, _config: NetworkConfig) -> list[socket.socket]:
+async def _bind(network: Network, host: str, port: int, _config: NetworkConfig) -> list[socket.socket]:
     try:
-        return [cast("socket.socket", network.listen(host, port))]
+        return [cast("socket.socket", network.bind(host, port))]
     except OSError as error:
         raise ListenError(error.errno or 0, host, port, "another process of the host listens there") from error
 

@@ -118,8 +118,11 @@ class Network:
 
     # Connections.
 
-    def listen(self, host: str, port: int) -> "ListeningSocket":
-        """Take an address for the process that runs now. Raises OSError when it is taken."""
+    def bind(self, host: str, port: int) -> "ListeningSocket":
+        """Take an address for the process that runs now: whoever connects is refused until it listens there.
+
+        Raises OSError when it is taken.
+        """
         process = current_process()
         assert process is not None
         if (host, port) in self._listeners:
@@ -160,7 +163,7 @@ class Network:
             return
         listening = self._listeners.get((host, port))
         end: End | None = None
-        if listening is not None:
+        if listening is not None and listening.is_listening:
             self._next_port += 1
             end, other = self._pair(process, listening.process, self._next_port)
             listening.take(other)
@@ -220,6 +223,7 @@ class ListeningSocket:
         self.process = process
         self.host = host
         self.port = port
+        self.is_listening = False
         self._backlog: deque[End] = deque()
         self._fd = network.loop.new_descriptor(self)
 
@@ -229,6 +233,10 @@ class ListeningSocket:
         return bool(self._backlog)
 
     is_writable = False
+
+    def listen(self, _backlog: int) -> None:
+        """As a socket's."""
+        self.is_listening = True
 
     def take(self, end: "End") -> None:
         """Somebody connects."""
