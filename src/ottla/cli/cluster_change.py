@@ -8,7 +8,14 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.partition_selection import parse_selection, partitions_of
-from ottla.cli.reassignment import carry_out, execute_option, no_wait_option, partitions_present, throttle_option
+from ottla.cli.reassignment import (
+    LOOK_AGAIN_MS,
+    carry_out,
+    execute_option,
+    no_wait_option,
+    partitions_present,
+    throttle_option,
+)
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
@@ -23,8 +30,8 @@ if TYPE_CHECKING:
 def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool, throttle: int | None) -> None:
     """Move everything that a broker holds to the others, so that it can be stopped for good.
 
-    Without --execute the plan is only shown. The broker may run or be dead; when nothing is on it any more, stop it
-    and have the cluster forget it with `ottla cluster unregister`.
+    Without --execute the plan is only shown. The broker may run or be dead; when nothing is on it any more, its files
+    included, stop it and have the cluster forget it with `ottla cluster unregister`.
 
     \b
     Example:
@@ -51,15 +58,44 @@ def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool, t
         racks_of_all = {each.broker_id: each.rack for each in known.values() if each.broker_id != broker_id}
         busy = Counter(each for replicas in everything.values() for each in replicas)
         plan = plan_reassignment(present, racks_of_all, choices=racks, balance=False, busy=busy)
-        if not plan:
-            click.echo(f"broker {broker_id} holds nothing: stop it, then `ottla cluster unregister {broker_id}`")
+        if plan and not await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle):
             return
-        if await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle):
+        if await _until_deleted(cluster, broker_id):
             click.echo(
                 f"broker {broker_id} holds nothing any more: stop it, then `ottla cluster unregister {broker_id}`"
             )
+        else:
+            click.echo(
+                f"nothing is placed on broker {broker_id} any more; it does not run, so its files stay on its disk "
+                f"until it is started: `ottla cluster unregister {broker_id}` has it forgotten"
+            )
 
     with_cluster(bootstrap, action)
+
+
+async def _until_deleted(cluster: "Cluster", broker_id: int) -> bool:
+    """Wait until a broker has deleted the logs of what it held; False when it does not run."""
+    from ottla.client.brokers import describe_cluster
+    from ottla.client.errors import ClientError
+    from ottla.client.log_directories import describe_log_directories
+
+    said = 0
+    while True:
+        try:
+            left = sum(len(each.logs) for each in await describe_log_directories(cluster, [broker_id]))
+        except ClientError as error:
+            here = [each for each in (await describe_cluster(cluster)).brokers if each.broker_id == broker_id]
+            if not here or here[0].is_fenced:
+                return False
+            click.echo(f"ottla: asking again: {error}", err=True)
+            left = said
+        else:
+            if not left:
+                return True
+            if left != said:
+                said = left
+                click.echo(f"broker {broker_id} has yet to delete {left} log{'s' * (left != 1)}")
+        await cluster.io.pause(LOOK_AGAIN_MS)
 
 
 @click.command("unregister")
