@@ -37,6 +37,21 @@ def test_replicas_stand_in_different_racks_when_there_are_enough():
         assert {racks[broker] for broker in replicas} == {"a", "b", "c"}
 
 
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=7), st.data())
+def test_no_rack_has_two_replicas_of_a_partition_while_another_has_none_though_racks_differ_in_size(names, data):
+    racks = dict(enumerate(names))
+    factor = data.draw(st.integers(1, len(racks)))
+    placed = place(racks, 2 * len(racks), factor, racks, seed=data.draw(st.integers()))
+    assert all(len({racks[broker] for broker in replicas}) == min(factor, len(set(names))) for replicas in placed)
+    assert set(Counter(replicas[0] for replicas in placed).values()) == {2}
+
+
+def test_who_shares_a_large_rack_follows_as_often_as_the_others_in_it():
+    racks = {1: "a", 2: "a", 3: "a", 4: "b"}
+    placed = place(racks, 12, 2, racks)
+    assert Counter(replicas[1] for replicas in placed) == {1: 1, 2: 1, 3: 1, 4: 9}
+
+
 def test_a_fenced_broker_is_given_replicas_only_where_there_are_too_few_others_and_leads_nothing():
     for replicas in place((1, 2, 3, 4), 12, 3, fenced=(2,)):
         assert 2 not in replicas
