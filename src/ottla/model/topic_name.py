@@ -19,6 +19,15 @@ SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Topics that hold the state of coordinators. Clients may read them; only coordinators write."""
 
+KEPT_TOPICS: Final = frozenset(
+    {"__client_metrics", "__ottla_checkpoints", "__ottla-dlq-redriven", "__ottla_spark_sinks"}
+)
+"""Topics in which Ottla's commands, pipelines and Spark's sink keep what they must not lose. Ordinary ones for clients,
+but that they have several replicas where nobody says how many."""
+
+KEPT_TOPIC_REPLICAS: Final = 3
+"""As many, if there are so many brokers: what the settings of the topics of coordinators ask for."""
+
 _DOTS: Final = frozenset({".", ".."})
 _fits: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_LENGTH_MAX}}}").fullmatch
 

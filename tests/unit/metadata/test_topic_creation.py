@@ -44,6 +44,15 @@ def test_minus_one_asks_for_the_brokers_defaults():
     assert (created.num_partitions, created.replication_factor) == (6, 2)
 
 
+@pytest.mark.parametrize(("brokers", "default", "replicas"), [((1,), 1, 1), ((1, 2, 3, 4), 1, 3), ((1, 2, 3, 4), 4, 4)])
+def test_what_ottla_keeps_for_itself_has_several_replicas_where_there_are_brokers(brokers, default, replicas):
+    limits = TopicLimits(default_replication_factor=default)
+    created = decide(image_of(brokers=brokers), NewTopic("__ottla_spark_sinks", 1), limits=limits)
+    assert created.result["__ottla_spark_sinks"].replication_factor == replicas
+    as_asked = decide(image_of(brokers=brokers), NewTopic("__ottla_spark_sinks", 1, 1), limits=limits)
+    assert as_asked.result["__ottla_spark_sinks"].replication_factor == 1
+
+
 def test_each_topic_is_decided_by_itself():
     decision = decide(image_of(), NewTopic("good"), NewTopic("bad name"), NewTopic("good2"))
     assert [isinstance(outcome, ApiError) for outcome in decision.result.values()] == [False, True, False]

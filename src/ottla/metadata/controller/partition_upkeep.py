@@ -25,6 +25,7 @@ from ottla.metadata.controller.reassignment import decide_reassignments
 from ottla.metadata.controller.topic_limits import TopicLimits
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.errors import ApiError
+from ottla.model.topic_name import KEPT_TOPIC_REPLICAS, KEPT_TOPICS
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -111,7 +112,8 @@ class PartitionUpkeep:
         )
 
     async def _tend(self) -> None:
-        factors = {topic: self._settings.integer(name) for topic, name in REPLICATION_SETTINGS.items()}
+        factors = dict.fromkeys(KEPT_TOPICS, KEPT_TOPIC_REPLICAS)
+        factors |= {topic: self._settings.integer(name) for topic, name in REPLICATION_SETTINGS.items()}
         try:
             while self._has_news and self._controller.is_active:
                 self._has_news = False
@@ -133,7 +135,7 @@ class PartitionUpkeep:
 
     def _decide_growth(self, image: MetadataImage, factors: Mapping[str, int]) -> Decision[list[Outcome[None]]]:
         requests = missing_replicas(image, factors)
-        reason = "an internal topic gets the replicas that its setting asks for"
+        reason = "an internal topic gets the replicas that it should have"
         return decide_reassignments(image, requests, self._limits, self._settings.explicit, reason=reason)
 
     def _balance_in(self, delay_ms: int) -> None:

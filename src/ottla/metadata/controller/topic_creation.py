@@ -21,7 +21,7 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import collision_key, validate_topic_name
+from ottla.model.topic_name import KEPT_TOPIC_REPLICAS, KEPT_TOPICS, collision_key, validate_topic_name
 from ottla.runtime.rng import Rng
 
 DEFAULT: Final = -1
@@ -157,6 +157,8 @@ def _placed(image: MetadataImage, topic: NewTopic, limits: TopicLimits, rng: Rng
     replication_factor = topic.replication_factor
     if replication_factor == DEFAULT:
         replication_factor = limits.default_replication_factor
+        if topic.name in KEPT_TOPICS:
+            replication_factor = max(replication_factor, min(KEPT_TOPIC_REPLICAS, len(image.active_brokers())))
     if replication_factor < 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
