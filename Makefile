@@ -36,7 +36,7 @@ test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no
 explore: $(STAMP)/test ## Try the properties of single parts with examples that nobody has tried yet
 	@$(BIN)/python -m pytest -n 2 tests/unit tests/scenarios $(WITHOUT_SPARK) --hypothesis-profile explore -m "not peer"
 
-cluster-test: $(STAMP)/test $(STAMP)/failover ## Run the long tests of several brokers: each of them killed again and again, under transactions too
+cluster-test: $(STAMP)/dev $(STAMP)/failover ## Run the long tests of several brokers: each of them killed again and again, under transactions, Kafka Streams and Spark too
 	@$(BIN)/python -m pytest tests/system -k cluster -m long
 
 sink-rounds: $(if $(SPARK),$(STAMP)/dev,$(STAMP)/test) ## Kill driver, executor and broker at every request of exactly-once batches; each row is read once (SPARK=1: those of Spark)
