@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from ottla.runtime.begun import Begun
+
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -41,6 +43,19 @@ class Tasks:
         task.add_done_callback(self._on_done)
         return task
 
+    def begin(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
+        """As `spawn`, but its first step is done at once, and there is no task where that is all.
+
+        It may not ask what task it runs in.
+        """
+        try:
+            begun = Begun(coroutine)
+        except Exception as error:
+            self._on_crash(name, error)
+            return
+        if not begun.is_done:
+            self.spawn(_rest(begun), name)
+
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in a thread; what it returns or raises comes back here.
 
@@ -72,9 +87,16 @@ class Tasks:
         error = task.exception()
         if error is None:
             return
-        logger.error("task %s of %s crashed", task.get_name(), self._name, exc_info=error)
+        self._on_crash(task.get_name(), error)
+
+    def _on_crash(self, name: str, error: BaseException) -> None:
+        logger.error("task %s of %s crashed", name, self._name, exc_info=error)
         if self._on_failure is not None:
-            self._on_failure(task.get_name(), error)
+            self._on_failure(name, error)
+
+
+async def _rest(begun: Begun) -> None:
+    await begun
 
 
 def run_main(main: Coroutine[Any, Any, T], *, debug: bool = False) -> T:

@@ -16,6 +16,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.runtime.purgatory import DelayedOperation
 from ottla.runtime.tasks import Tasks
@@ -291,18 +292,61 @@ class Waiting(DelayedOperation):
 
     def on_complete(self) -> None:
         self._ctx.kafka_connection.waiting_fetches.discard(self)
-        self._ctx.respond(ListGroupsResponse())
+        self._ctx.respond(FetchResponse())
 
 
 async def test_a_client_that_sends_nothing_more_is_answered_without_waiting_for_records() -> None:
-    def handle(ctx: RequestContext, _request: ListGroupsRequest) -> None:
+    def handle(ctx: RequestContext, _request: FetchRequest) -> None:
         ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
 
-    door = Door(Api(ApiKey.LIST_GROUPS, 0, 5, handle))
-    slots = [door.send(ListGroupsRequest(), 5) for _ in range(3)]
+    door = Door(Api(ApiKey.FETCH, 4, 18, handle))
+    slots = [door.send(FetchRequest(), 17) for _ in range(3)]
     assert not any(slot.frame for slot in slots)
     door.connection.on_end_of_input()
     assert all(slot.frame for slot in slots)
+
+
+async def test_who_asks_for_something_else_behind_a_fetch_does_not_wait_for_its_records() -> None:
+    def handle(ctx: RequestContext, _request: FetchRequest) -> None:
+        ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
+
+    door = Door(VERSIONS, Api(ApiKey.FETCH, 4, 18, handle))
+    fetches = [door.send(FetchRequest(), 17) for _ in range(2)]
+    assert not any(slot.frame for slot in fetches)
+    assert door.send(ApiVersionsRequest(), 0).frame
+    assert all(slot.frame for slot in fetches)
+    assert not door.connection.waiting_fetches
+
+
+async def test_a_task_that_has_not_to_wait_is_answered_before_the_next_request_is_looked_at() -> None:
+    go_on = asyncio.Event()
+
+    async def handle(_ctx: RequestContext, _request: ListGroupsRequest) -> ListGroupsResponse:
+        await go_on.wait()
+        return ListGroupsResponse()
+
+    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task=True, begins_at_once=True))
+    go_on.set()
+    for _ in range(3):
+        assert door.send(ListGroupsRequest(), 5).frame
+    assert (len(door.tasks), door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0, 0)
+    go_on.clear()
+    slots = [door.send(ListGroupsRequest(), 5), door.send(ApiVersionsRequest(), 0), door.send(ListGroupsRequest(), 5)]
+    assert [slot.frame for slot in slots] == [None] * 3
+    go_on.set()
+    await finished(door)
+    assert all(slot.frame for slot in slots)
+    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+
+
+async def test_a_task_that_fails_at_once_closes_its_connection() -> None:
+    async def handle(_ctx: RequestContext, _request: ListGroupsRequest) -> ListGroupsResponse:
+        raise ZeroDivisionError
+
+    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task=True, begins_at_once=True))
+    door.send(ListGroupsRequest(), 5)
+    assert door.closed_because == "a request failed inside the broker"
+    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:

@@ -42,6 +42,79 @@ async def test_a_crash_is_logged_with_its_name_and_told_to_the_owner(caplog: pyt
     assert "the crasher" in caplog.text
 
 
+async def test_what_has_not_to_wait_is_done_at_once_without_a_task():
+    tasks = Tasks()
+    done: list[int] = []
+
+    async def inner(number: int) -> int:
+        return number
+
+    async def work() -> None:
+        done.append(await inner(5))
+
+    tasks.begin(work(), "work")
+    assert (done, len(tasks)) == ([5], 0)
+
+
+async def test_what_has_begun_goes_on_in_a_task_when_it_has_to_wait():
+    tasks = Tasks()
+    gates: list[asyncio.Future[int]] = [asyncio.get_running_loop().create_future() for _ in range(3)]
+    done: list[object] = []
+
+    async def work() -> None:
+        done.append("begun")
+        done.append(await gates[0])
+        await asyncio.sleep(0)
+        try:
+            await gates[1]
+        except LookupError as error:
+            done.append(str(error))
+        done.append(await gates[2])
+
+    tasks.begin(work(), "work")
+    assert (done, len(tasks)) == (["begun"], 1)
+    gates[0].set_result(1)
+    gates[1].set_exception(LookupError("nothing"))
+    gates[2].set_result(2)
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+    await asyncio.sleep(0)
+    assert (done, len(tasks)) == (["begun", 1, "nothing", 2], 0)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_has_begun_and_crashes_is_told_as_of_any_task(caplog: pytest.LogCaptureFixture, waits: bool):
+    failures: list[tuple[str, str]] = []
+    tasks = Tasks("tests", on_failure=lambda name, error: failures.append((name, str(error))))
+
+    async def crash() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise RuntimeError("out of luck")
+
+    tasks.begin(crash(), "the crasher")
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert failures == [("the crasher", "out of luck")]
+    assert "the crasher" in caplog.text
+
+
+async def test_what_has_begun_is_cancelled_as_any_task_is():
+    tasks = Tasks()
+    ended: list[str] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("cleaned up")
+
+    tasks.begin(forever(), "forever")
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert ended == ["cleaned up"]
+
+
 async def test_close_cancels_and_waits_for_what_tasks_do_at_their_end(caplog: pytest.LogCaptureFixture):
     tasks = Tasks()
     ended: list[str] = []

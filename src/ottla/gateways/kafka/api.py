@@ -36,7 +36,8 @@ class Api(Struct, frozen=True):
     `is_task` says that `handle` is an `async def`: it runs as a task of its own, once `ottla.gateways.kafka.task_gate`
     admits the bytes of the request, and the requests behind it on its connection are held back until it is done
     (docs/design/0002). For what changes something by way of the controller, and what looks at the disk each time; never
-    for Produce and Fetch.
+    for Produce and Fetch. `begins_at_once` says that it seldom has to wait: where it has not, it is answered before the
+    next request is looked at, without a task. It may not ask what task it runs in.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
     (Produce, KAFKA-18659). `is_between_brokers` says that ApiVersions tells of it those alone who have proved that they
@@ -57,6 +58,7 @@ class Api(Struct, frozen=True):
     is_between_brokers: bool = False
     is_decided_by_controller: bool = False
     is_own: Callable[[Any], bool] | None = None
+    begins_at_once: bool = False
 
     @property
     def request_type(self) -> type[Any]:

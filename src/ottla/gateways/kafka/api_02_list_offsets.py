@@ -92,4 +92,4 @@ async def _look_up(
     )
 
 
-API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_task=True)
+API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_task=True, begins_at_once=True)

@@ -40,6 +40,7 @@ class Route(NamedTuple):
     handle_single: HandleSingle | None
     is_decided_by_controller: bool
     is_own: Callable[[Any], bool] | None
+    begins_at_once: bool
 
 
 class ApiTable(Mapping[int, Api]):
@@ -86,7 +87,13 @@ class ApiTable(Mapping[int, Api]):
         if api is None or not api.serves(version):
             return None
         route = self.routes[key, version] = Route(
-            api.decoder(version), api.handle, api.is_task, api.handle_single, api.is_decided_by_controller, api.is_own
+            api.decoder(version),
+            api.handle,
+            api.is_task,
+            api.handle_single,
+            api.is_decided_by_controller,
+            api.is_own,
+            api.begins_at_once,
         )
         return route
 

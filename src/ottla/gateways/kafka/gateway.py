@@ -126,6 +126,8 @@ class KafkaConnection:
             self._held_back.append((frame, buffer, slot))
             return
         request = decode_request(frame)
+        if self.waiting_fetches and request.api_key != ApiKey.FETCH:
+            self._answer_fetches()  # or the answer to this request would wait for them
         gateway, version = self.gateway, request.api_version
         apis = gateway.apis
         route = apis.routes.get((request.api_key, version)) or apis.route(request.api_key, version)
@@ -153,6 +155,10 @@ class KafkaConnection:
     def on_end_of_input(self) -> None:
         """The client sends nothing more: it gets what there is, and those who are gone hold nothing."""
         self.has_finished = True
+        self._answer_fetches()
+
+    def _answer_fetches(self) -> None:
+        """Those that wait for records get what there is."""
         for operation in tuple(self.waiting_fetches):
             operation.force_complete()
 
@@ -172,11 +178,16 @@ class KafkaConnection:
     def _start(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
-        """The gate has let a request in: its handler runs as a task."""
+        """The gate has let a request in: its handler runs as a task, or at once as far as it has not to wait."""
         if slot.is_void:
             self._finish(len(frame), buffer)
+            return
+        tasks = self.gateway.broker.tasks
+        run = self._run(route, header, frame, buffer, slot)
+        if route.begins_at_once:
+            tasks.begin(run, "kafka-request")
         else:
-            self.gateway.broker.tasks.spawn(self._run(route, header, frame, buffer, slot), "kafka-request")
+            tasks.spawn(run, "kafka-request")
 
     async def _run(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
