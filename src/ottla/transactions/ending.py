@@ -7,9 +7,11 @@ repeated request from one that was meant for the next transaction:
     e                 Ongoing at e     the first request
     e                 complete at e+1  the same, repeated: answered as before
     e                 complete at e    an abort of a transaction that has no partitions yet
-    e                 complete at e+2  of a producer that was fenced off meanwhile
+    e                 complete at e+2  of a producer in whose place there is another
 
-Fencing off at 32,766 leads to 32,767 too, but never to a next producer id: its own EndTxn there always has one.
+A transaction that we abort, for its time or for another producer that comes, is at e+1 too: its producer, which aborts
+when it is refused, goes on from there. At 32,766 that leads to 32,767, which no client is given: to a next producer id
+leads its own EndTxn alone.
 
 Before V2 the epoch stays, and a request that was delayed into the next transaction cannot be told from one of it.
 """

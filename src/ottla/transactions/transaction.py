@@ -100,15 +100,17 @@ class Transaction(Struct, frozen=True):
             "start_ms": NO_TIME,
             "partitions": NO_PARTITIONS,
         }
+        last_epoch = NO_EPOCH if expected is None or self.producer_epoch == NO_EPOCH else expected.producer_epoch
         if expected is not None and self.producer_epoch != NO_EPOCH and expected.producer_epoch != self.producer_epoch:
             if expected.producer_epoch != self.last_producer_epoch:
                 raise ApiError(
                     ErrorCode.PRODUCER_FENCED,
                     f"a producer with epoch {self.producer_epoch} took over from epoch {expected.producer_epoch}",
                 )
-            # Asked again by a producer that did not get the answer. Another one would have set the last epoch to -1.
-            return self._moved(TransactionState.EMPTY, **changes)
-        last_epoch = NO_EPOCH if expected is None else self.producer_epoch
+            # Asked again by a producer that did not get the answer, or whose transaction was aborted: it has the epoch
+            # behind its own already. Another one would have set the last epoch to -1.
+            if self.producer_epoch < EPOCH_MAX:
+                return self._moved(TransactionState.EMPTY, **changes)
         changes |= {"last_producer_epoch": last_epoch, "previous_producer_id": self.producer_id}
         if self.is_epoch_exhausted:
             return self._moved(TransactionState.EMPTY, producer_id=new_producer_id, producer_epoch=0, **changes)
@@ -145,8 +147,14 @@ class Transaction(Struct, frozen=True):
         )
 
     def fenced(self, *, cluster_version: int, now_ms: int) -> Self:
-        """Being aborted by us, and no longer its producer's: the epoch is one that no client has."""
-        fenced = replace(self, producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX), last_producer_epoch=NO_EPOCH)
+        """Being aborted by us: the epoch is one that no client has.
+
+        With transactions V2 its producer may have it, as after an abort of its own, when it asks before another takes
+        over (KIP-588): who only was too slow goes on.
+        """
+        fenced = self
+        if cluster_version < EPOCH_BUMP_VERSION:
+            fenced = replace(self, producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX), last_producer_epoch=NO_EPOCH)
         return fenced.prepared(
             commit=False, client_version=cluster_version, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
         )
