@@ -15,6 +15,8 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+"""Apache Kafka's log of the metadata. Clients ask DescribeQuorum for it; no topic may have its name."""
 
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Topics that hold the state of coordinators. Clients may read them; only coordinators write."""

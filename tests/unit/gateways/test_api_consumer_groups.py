@@ -112,12 +112,12 @@ async def test_a_group_is_described(door: GroupDoor, version: int):
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack_id, member.member_epoch) == ("m", "i", "r", 1)
     assert (member.client_id, member.client_host) == ("client", "/10.0.0.1")
-    assert member.subscribed_topic_regex is None
+    assert member.subscribed_topic_regex == ""
     for assignment in (member.assignment, member.target_assignment):
         (topic,) = assignment.topic_partitions
         assert (topic.topic_id, topic.topic_name, topic.partitions) == (topic_id(door), "flights", (0, 1))
     assert member.member_type == (1 if version >= 1 else -1)
-    assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "")
     assert missing.error_message == "Group h not found."
 
 

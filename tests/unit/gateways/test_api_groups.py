@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.gateways.kafka.api_11_join_group import API as JOIN_GROUP
@@ -119,12 +120,17 @@ async def test_the_leader_assigns_in_any_version(door: GroupDoor, version: int):
         group_id="g",
         generation_id=1,
         member_id=member_id,
+        protocol_type="consumer" if version >= 5 else None,
+        protocol_name="range" if version >= 5 else None,
         assignments=(SyncGroupRequestAssignment(member_id, b"work"),),
     )
     response = await door.ask(SYNC_GROUP, request, version)
     assert (response.error_code, response.assignment) == (0, b"work")
     if version >= 5:
         assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
+        for said in ({"protocol_type": None}, {"protocol_name": None}):
+            refused = await door.ask(SYNC_GROUP, replace(request, **said), version)
+            assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", range(HEARTBEAT.min_version, HEARTBEAT.max_version + 1))

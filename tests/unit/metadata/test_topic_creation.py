@@ -64,6 +64,7 @@ def test_each_topic_is_decided_by_itself():
     [
         (NewTopic("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic("there"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (NewTopic("__cluster_metadata"), ErrorCode.INVALID_REQUEST),
         (NewTopic("with_dot"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic("a", 0), ErrorCode.INVALID_PARTITIONS),
         (NewTopic("a", -2), ErrorCode.INVALID_PARTITIONS),

@@ -13,6 +13,7 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.topic_name import CLUSTER_METADATA_TOPIC
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -24,7 +25,6 @@ from ottla.protocol.messages.describe_quorum import (
     ResponseTopicData,
 )
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION: Final = 0
 FIRST_VERSION_WITH_NODES: Final = 2
 
@@ -60,11 +60,11 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
 
 
 def _partition(ctx: RequestContext, quorum: Quorum, topic: str, index: int) -> ResponsePartitionData:
-    if (topic, index) != (METADATA_TOPIC, METADATA_PARTITION):
+    if (topic, index) != (CLUSTER_METADATA_TOPIC, METADATA_PARTITION):
         return ResponsePartitionData(
             partition_index=index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=f"the quorum is that of {METADATA_TOPIC}-{METADATA_PARTITION} alone",
+            error_message=f"the quorum is that of {CLUSTER_METADATA_TOPIC}-{METADATA_PARTITION} alone",
         )
     now_ms = ctx.broker.clock.now_ms()
     return ResponsePartitionData(

@@ -177,7 +177,7 @@ def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def leave(context: GroupContext, step: Step, group: ConsumerGroup, request: Leave) -> LeaveAnswer:
-    """LeaveGroup: take classic members out, each for itself."""
+    """LeaveGroup: take members out, each for itself, whichever protocol they speak: an administrator does not ask."""
     left: list[LeftMember] = []
     gone: dict[str, ConsumerMember] = {}
     for leaving in request.members:
@@ -198,8 +198,8 @@ def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> tuple[ConsumerMemb
             static = group.static_member(leaving.instance_id)
             if static is None:
                 return None, ErrorCode.UNKNOWN_MEMBER_ID
-            return _classic(static), ErrorCode.NONE
-        return _classic(_known(group, leaving.member_id, leaving.instance_id)), ErrorCode.NONE
+            return static, ErrorCode.NONE
+        return _known(group, leaving.member_id, leaving.instance_id), ErrorCode.NONE
     except ApiError as error:
         return None, error.code
 

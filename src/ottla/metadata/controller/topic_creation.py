@@ -1,6 +1,6 @@
 """Decides about new topics.
 
-Errors, as Kafka answers them: INVALID_REQUEST (a name twice, an assignment beside counts), INVALID_TOPIC_EXCEPTION
+Errors, as Kafka answers them: INVALID_REQUEST (a name twice, an assignment beside counts, the name of Kafka's metadata), INVALID_TOPIC_EXCEPTION
 (an illegal name, or one that differs from another only in `.` and `_`), TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS,
 INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION.
 """
@@ -21,7 +21,13 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_name import KEPT_TOPIC_REPLICAS, KEPT_TOPICS, collision_key, validate_topic_name
+from ottla.model.topic_name import (
+    CLUSTER_METADATA_TOPIC,
+    KEPT_TOPIC_REPLICAS,
+    KEPT_TOPICS,
+    collision_key,
+    validate_topic_name,
+)
 from ottla.runtime.rng import Rng
 
 DEFAULT: Final = -1
@@ -92,8 +98,10 @@ class _Collisions:
         self._existing: dict[str, str] | None = None
 
     def require_free(self, name: str) -> None:
-        """Raises ApiError INVALID_TOPIC_EXCEPTION or TOPIC_ALREADY_EXISTS."""
+        """Raises ApiError INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or TOPIC_ALREADY_EXISTS."""
         validate_topic_name(name)
+        if name == CLUSTER_METADATA_TOPIC:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the name {name} is that of Kafka's own metadata")
         if self._image.topic(name) is not None:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} exists already")
         if "." not in name and "_" not in name:
