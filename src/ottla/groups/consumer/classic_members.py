@@ -185,8 +185,7 @@ def leave(context: GroupContext, step: Step, group: ConsumerGroup, request: Leav
         if member is not None:
             gone[member.member_id] = member
             logger.info("group %s: member %s leaves (%s)", group.group_id, member.member_id, leaving.reason)
-        member_id = leaving.member_id if member is None else member.member_id
-        left.append(LeftMember(member_id, leaving.instance_id, error))
+        left.append(LeftMember(leaving.member_id, leaving.instance_id, error))
     if gone:
         migration.fence(context, GroupUpdate(context, step, group), list(gone.values()))
     return LeaveAnswer(members=tuple(left))

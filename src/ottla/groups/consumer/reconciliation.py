@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from ottla.groups.consumer.member import AssignedPartitions, CurrentAssignment, MemberState, Partitions
+from ottla.groups.member_epoch import JOIN_GROUP
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 
@@ -99,10 +100,10 @@ def _owns_any(owned: Owned | None, partitions: AssignedPartitions) -> bool:
 def check_epoch(current: CurrentAssignment, received_epoch: int, owned: Owned | None) -> None:
     """Whether a member may go on from the epoch it says it is in.
 
-    It may be one behind when it lost the last answer, and owns nothing that it was not given. Raises ApiError
-    FENCED_MEMBER_EPOCH.
+    It may be one behind when it lost the last answer, and owns nothing that it was not given; and it may begin anew
+    whenever it wants to, with nothing, as one does that was fenced. Raises ApiError FENCED_MEMBER_EPOCH.
     """
-    if received_epoch == current.epoch:
+    if received_epoch in (JOIN_GROUP, current.epoch):
         return
     is_behind = received_epoch < current.epoch
     if is_behind and received_epoch == current.previous_epoch and _is_within(owned, current.assigned):

@@ -1,8 +1,9 @@
 """Decides about new topics.
 
-Errors, as Kafka answers them: INVALID_REQUEST (a name twice, an assignment beside counts, the name of Kafka's metadata), INVALID_TOPIC_EXCEPTION
-(an illegal name, or one that differs from another only in `.` and `_`), TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS,
-INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION.
+Errors, as Kafka answers them: INVALID_REQUEST (a name twice, an assignment beside counts, the name of Kafka's
+metadata), INVALID_TOPIC_EXCEPTION (an illegal name, or one that differs from another only in `.` and `_`),
+TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG,
+POLICY_VIOLATION.
 """
 
 from collections import Counter
