@@ -2,8 +2,10 @@
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from ottla.client.address import Address
@@ -23,6 +25,9 @@ from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.rng import Rng, SystemRng
 
 T = TypeVar("T")
+
+PARTS_MAX = 256
+"""Parts that are sent at once: systems take 1,024 at most, and nothing is gained by so many."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -105,7 +110,7 @@ class BlockingConnection:
     def _send(self, message: ApiMessage, version: int, timeout_ms: int) -> None:
         try:
             self._socket.settimeout(timeout_ms / 1000)
-            self._socket.sendall(self._correlation.request(message, version, True))
+            send_parts(self._socket, self._correlation.request_parts(message, version, True))
         except TimeoutError:
             raise self._end(_late(self._address, message, timeout_ms)) from None
         except OSError as error:
@@ -143,6 +148,17 @@ class BlockingConnection:
             self._error = error
         self._socket.close()
         return self._error
+
+
+def send_parts(sock: socket.socket, parts: Sequence[bytes | bytearray | memoryview]) -> None:
+    """Send all of these, without joining them. Raises OSError, and TimeoutError when no room is made in time."""
+    waiting = deque(memoryview(each) for each in parts)
+    while waiting:
+        sent = sock.sendmsg(islice(waiting, PARTS_MAX))
+        while waiting and sent >= len(waiting[0]):
+            sent -= len(waiting.popleft())
+        if sent:
+            waiting[0] = waiting[0][sent:]
 
 
 def _late(address: Address, message: ApiMessage, timeout_ms: int) -> ClientError:

@@ -33,12 +33,22 @@ class Correlation(Generic[W]):
 
     def request(self, message: ApiMessage, version: int, waiter: W | None) -> bytes:
         """The bytes to send, length included. Without a waiter no answer is expected (Produce with acks=0)."""
-        correlation_id = self._next_id
-        self._next_id = (correlation_id + 1) % _CORRELATION_IDS
-        data = wire.encode_request(correlation_id, self._client_id, message, version)
-        if waiter is not None:
-            self._unanswered.append((correlation_id, message.API_KEY, version, waiter))
+        data = wire.encode_request(self._next_id, self._client_id, message, version)
+        self._sent(message, version, waiter)
         return data
+
+    def request_parts(
+        self, message: ApiMessage, version: int, waiter: W | None
+    ) -> list[bytes | bytearray | memoryview]:
+        """The same, in parts to be sent one after the other: large records are not copied."""
+        parts = wire.encode_request_parts(self._next_id, self._client_id, message, version)
+        self._sent(message, version, waiter)
+        return parts
+
+    def _sent(self, message: ApiMessage, version: int, waiter: W | None) -> None:
+        if waiter is not None:
+            self._unanswered.append((self._next_id, message.API_KEY, version, waiter))
+        self._next_id = (self._next_id + 1) % _CORRELATION_IDS
 
     def response(self, frame: memoryview) -> tuple[W, int, int]:
         """Whose answer a frame is: the waiter, the API key and the version to decode it in."""

@@ -10,6 +10,7 @@ ApiVersions, which a client reads before it knows the broker. Source: https://ka
 """
 
 import struct
+from typing import cast
 
 from ottla.native import (
     RequestHeader,
@@ -32,6 +33,7 @@ __all__ = [
     "decode_response",
     "decode_response_header",
     "encode_request",
+    "encode_request_parts",
     "encode_response",
     "encode_response_parts",
 ]
@@ -64,14 +66,17 @@ Raises MessageError when the bytes are no header. What is malformed behind its h
 
 def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> bytes:
     """A request frame with its length."""
-    head = header.RequestHeader(
-        request_api_key=message.API_KEY,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    head_version = APIS[message.API_KEY].request_header_version(version)
-    return codec_for(type(message), version).encode_frame(message, head.encode(head_version))
+    head = _request_head(correlation_id, client_id, message, version)
+    return codec_for(type(message), version).encode_frame(message, head)
+
+
+def encode_request_parts(
+    correlation_id: int, client_id: str | None, message: ApiMessage, version: int
+) -> list[bytes | bytearray | memoryview]:
+    """The same, in parts to be sent one after the other: large records are parts of their own, not copied."""
+    head = _request_head(correlation_id, client_id, message, version)
+    parts = codec_for(type(message), version).encode_frame_parts(message, head)
+    return cast("list[bytes | bytearray | memoryview]", parts)
 
 
 def encode_response(correlation_id: int, message: ApiMessage, version: int) -> bytes:
@@ -97,6 +102,16 @@ def decode_response(api_key: int, version: int, frame: bytes | bytearray | memor
     api = APIS[api_key]
     correlation_id, body_offset = decode_response_header(frame, api.response_header_version(version) == 1)
     return correlation_id, api.response_class.decode(version, frame, body_offset)
+
+
+def _request_head(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> bytes:
+    head = header.RequestHeader(
+        request_api_key=message.API_KEY,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return head.encode(APIS[message.API_KEY].request_header_version(version))
 
 
 def _response_head(correlation_id: int, message: ApiMessage, version: int) -> bytes:
