@@ -12,6 +12,9 @@ Order of one partition, with idempotence: numbers are given when a batch is firs
 goes back to its place by number, waits until what was in flight with it is answered, and is then alone on its way. So a
 broker sees the numbers in order, or refuses what comes early (OUT_OF_ORDER_SEQUENCE_NUMBER) without harm; and no more
 than four batches can have passed one whose answer was lost, of the five by which a broker knows a duplicate.
+
+A new epoch numbers what waits anew, and a broker would not know again what it may have appended under an old number. So
+before it those batches are sent once more as they were, and nothing else is (`settles`).
 """
 
 from collections import deque
@@ -88,6 +91,8 @@ class RecordAccumulator:
         self._idempotent = idempotent
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._flushing = False
+        self.settles = False
+        """Whether nothing is sent but batches that may have been appended already: a new epoch is to come."""
         self.pending_bytes = 0
         """About the memory that unsettled records take."""
         self.pending_batches = 0
@@ -150,7 +155,7 @@ class RecordAccumulator:
             if batch is queue.open:
                 queue.open = None
             else:
-                queue.waiting.popleft()
+                queue.waiting.remove(batch)
             if self._idempotent and batch.sequence == NO_SEQUENCE:
                 batch.sequence = queue.next_sequence
                 queue.next_sequence = next_sequence(queue.next_sequence, batch.record_count)
@@ -174,9 +179,10 @@ class RecordAccumulator:
         if self._on_give_up is not None:
             self._on_give_up(batch.topic_partition, batch.record_count, error)
 
-    def retry(self, batch: ProducerBatch, retry_at_ms: int) -> None:
-        """The batch in flight is to be sent again, not before a time."""
+    def retry(self, batch: ProducerBatch, retry_at_ms: int, *, is_uncertain: bool = False) -> None:
+        """The batch in flight is to be sent again, not before a time; `is_uncertain` if it may have been appended."""
         queue = self._queues[batch.topic_partition]
+        batch.is_uncertain |= is_uncertain
         queue.in_flight.remove(batch)
         batch.retry_at_ms = retry_at_ms
         queue.put_back(batch)
@@ -212,6 +218,11 @@ class RecordAccumulator:
         """Whether any batch was sent and not answered."""
         return any(queue.in_flight for queue in self._queues.values())
 
+    @property
+    def has_uncertain(self) -> bool:
+        """Whether any batch that waits may have been appended already."""
+        return any(batch.is_uncertain for queue in self._queues.values() for batch in queue.waiting)
+
     def unsettled(self) -> list[ProducerBatch]:
         """Every batch that is here."""
         return [batch for queue in self._queues.values() for batch in queue.batches()]
@@ -236,11 +247,16 @@ class RecordAccumulator:
         due_ms = self._due_ms(queue)
         if due_ms is None or due_ms > now_ms:
             return None
+        if self.settles:
+            return _first_uncertain(queue)
         return queue.waiting[0] if queue.waiting else queue.open
 
     def _due_ms(self, queue: PartitionQueue) -> int | None:
         if any(batch.attempts > 1 for batch in queue.in_flight):
             return None
+        if self.settles:
+            uncertain = _first_uncertain(queue)
+            return None if uncertain is None or queue.in_flight else uncertain.retry_at_ms
         if queue.waiting:
             head = queue.waiting[0]
             if head.attempts == 0:
@@ -261,6 +277,10 @@ class RecordAccumulator:
             queue.waiting.remove(batch)
         self.pending_batches -= 1
         self.pending_bytes -= batch.size_bytes
+
+
+def _first_uncertain(queue: PartitionQueue) -> ProducerBatch | None:
+    return next((batch for batch in queue.waiting if batch.is_uncertain), None)
 
 
 def _precedes(sequence: int, other: int) -> bool:

@@ -70,6 +70,7 @@ class ProducerBatch:
         "_records",
         "attempts",
         "created_ms",
+        "is_uncertain",
         "outcome",
         "record_count",
         "retry_at_ms",
@@ -86,6 +87,9 @@ class ProducerBatch:
         self.size_bytes = BATCH_HEADER_BYTES
         self.sequence = NO_SEQUENCE
         self.attempts = 0
+        self.is_uncertain = False
+        """Whether it may have been appended by an attempt whose outcome is not known: only under the number that it had
+        then will a broker know it again."""
         self.retry_at_ms = 0
         self._records: list[Record] = []
         self._encoded: bytearray | None = None

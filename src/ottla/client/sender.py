@@ -109,9 +109,10 @@ class Sender:
     async def _send_what_can_be_sent(self) -> None:
         if self._transactions is not None and not self._transactions.may_send:
             return
+        self._accumulator.settles = self._identity.wanted and self._accumulator.has_uncertain
         if not self._accumulator.sendable(self._now_ms):
             return
-        if self._identity.wanted and not await self._get_identity():
+        if self._identity.wanted and not self._accumulator.settles and not await self._get_identity():
             return
         while by_leader := self._ready_leaders():
             for node_id, topic_partitions in by_leader.items():
@@ -197,7 +198,7 @@ class Sender:
         try:
             answer = connection.send(request, ProduceResponse, timeout_ms=timeout_ms)
         except ClientError as error:
-            self.settlement.on_request_error(batches, error)
+            self.settlement.on_request_error(batches, error, is_sent=False)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         self._tasks.spawn(self._wait(node_id, request, answer, batches), f"produce to broker {node_id}")

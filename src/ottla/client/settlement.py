@@ -21,6 +21,10 @@ _LOST_STATE = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUC
 _NEW_EPOCH = _LOST_STATE | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 
 
+_NOT_APPENDED = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})
+"""Refusals that come before anything is appended. After any other a batch may be there: its leader may have appended it
+and lost the leadership before the others had it."""
+
 _EVER_MS = 1 << 62
 
 
@@ -46,11 +50,11 @@ class Settlement:
             self._accumulator.succeed(batch, -1, -1)
         self._settled.set()
 
-    def on_request_error(self, batches: Sequence[ProducerBatch], error: Exception) -> None:
-        """The request or its answer was lost: whether the batches were appended is not known."""
+    def on_request_error(self, batches: Sequence[ProducerBatch], error: Exception, *, is_sent: bool = True) -> None:
+        """The request or its answer was lost: whether the batches were appended is not known, if it was sent at all."""
         self._cluster.metadata.stale = True
         for batch in batches:
-            self._try_again(batch, error)
+            self._try_again(batch, error, is_uncertain=is_sent)
 
     def on_response(self, batches: Sequence[ProducerBatch], request: ProduceRequest, response: ProduceResponse) -> None:
         """The leader has answered."""
@@ -115,16 +119,22 @@ class Settlement:
         elif batch.sequence != NO_SEQUENCE and self._ends_transaction(batch, code):
             self.give_up(batch, result.as_exception())
         elif batch.sequence != NO_SEQUENCE and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if batch.is_uncertain and self._identity.wanted:
+                # Under a new number it might be there twice: what was sent before may still reach the broker.
+                self.give_up(batch, result.as_exception())
+                return
             # Refused because one before it is to be sent again: it follows. Otherwise the broker forgot what it had.
             if self._accumulator.is_first(batch):
                 self._identity.lose()
+                batch.is_uncertain = False
             self._try_again(batch, result.as_exception())
         elif batch.sequence != NO_SEQUENCE and code in _LOST_STATE:
             self._identity.lose()
+            batch.is_uncertain = False
             self._try_again(batch, result.as_exception())
         elif result.as_exception().retriable:
             self._cluster.metadata.forget_topic(batch.topic_partition.topic)
-            self._try_again(batch, result.as_exception())
+            self._try_again(batch, result.as_exception(), is_uncertain=code not in _NOT_APPENDED)
         else:
             self.give_up(batch, result.as_exception())
 
@@ -134,8 +144,8 @@ class Settlement:
             return False
         return code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or self._accumulator.is_first(batch)
 
-    def _try_again(self, batch: ProducerBatch, error: Exception) -> None:
+    def _try_again(self, batch: ProducerBatch, error: Exception, *, is_uncertain: bool = False) -> None:
         self._last_error[batch.topic_partition] = error
         logger.debug("%s: %d records will be sent again: %s", batch.topic_partition, batch.record_count, error)
         delay_ms = self._backoff.delay_ms(batch.attempts - 1, self._cluster.io.rng)
-        self._accumulator.retry(batch, self._cluster.io.clock.monotonic_ms() + delay_ms)
+        self._accumulator.retry(batch, self._cluster.io.clock.monotonic_ms() + delay_ms, is_uncertain=is_uncertain)

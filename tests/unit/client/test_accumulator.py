@@ -193,6 +193,29 @@ def test_a_new_epoch_numbers_what_was_numbered_first():
     assert third.sequence == 1
 
 
+def test_before_a_new_epoch_only_what_may_have_been_appended_is_sent_and_under_its_old_number():
+    records = accumulator()
+    append(records, b"given up")
+    append(records, b"unanswered", OTHER)
+    first, second = records.take([PLACE, OTHER], 1_000, 0)
+    append(records, b"new")
+    append(records, b"newer", OTHER)
+    records.fail(first, OSError())
+    records.retry(second, 5, is_uncertain=True)
+    assert records.has_uncertain
+    records.settles = True
+    assert (records.sendable(4), records.next_due_ms(4)) == ([], 5)
+    assert records.sendable(5) == [OTHER]
+    assert records.take([OTHER], 1_000, 5) == [second]
+    assert second.sequence == 0
+    assert records.sendable(1_000) == []
+    records.succeed(second, 0, -1)
+    assert not records.has_uncertain
+    records.settles = False
+    records.renumber()
+    assert [batch.sequence for batch in records.take([PLACE, OTHER], 1_000, 1_000)] == [0, 0]
+
+
 @pytest.mark.parametrize(("sequence", "count", "following"), [(0, 1, 1), (2**31 - 1, 1, 0), (2**31 - 2, 5, 3)])
 def test_numbers_begin_again_after_the_last(sequence, count, following):
     assert next_sequence(sequence, count) == following

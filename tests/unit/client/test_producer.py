@@ -136,6 +136,33 @@ async def test_after_a_record_was_refused_those_behind_it_are_delivered():
         assert broker.logs[0].values == [b"good"]
 
 
+class AnswerEater(AppendingBroker):
+    """Appends what comes for partition 1 and does not answer the first of it; refuses what comes for partition 0."""
+
+    def _produce(self, request: ProduceRequest, version: int) -> Any:
+        numbers = {data.index for topic in request.topic_data for data in topic.partition_data}
+        if 1 not in numbers:
+            self.faults = [int(ErrorCode.INVALID_RECORD)]
+        elif 1 not in self.logs:
+            self.faults = ["lost after"]
+        return super()._produce(request, version)
+
+
+async def test_what_may_have_been_appended_is_known_again_though_another_record_was_refused():
+    with AnswerEater({"t": 2}) as broker:
+        client = ClientOptions.of(broker.address, retry_backoff_ms=300, retry_backoff_max_ms=300)
+        async with Producer(client, ProducerOptions(linger_ms=0)) as sending:
+            unanswered = await sending.send("t", b"once", partition=1)
+            while 1 not in broker.logs:  # noqa: ASYNC110 (a thread's)
+                await asyncio.sleep(0.001)
+            refused = await sending.send("t", b"bad", partition=0)
+            with pytest.raises(BrokerError, match="INVALID_RECORD"):
+                await refused
+            assert (await unanswered).offset == 0
+            assert (await sending.send_and_wait("t", b"after", partition=1)).offset == 1
+        assert broker.logs[1].values == [b"once", b"after"]
+
+
 async def test_what_is_not_delivered_in_time_fails_with_the_last_reason():
     with AppendingBroker({"t": 1}) as broker:
         broker.faults = [int(ErrorCode.NOT_ENOUGH_REPLICAS)] * 10_000
