@@ -61,6 +61,22 @@ async def test_a_heartbeat_that_is_faster_than_the_word_of_the_session_registers
     assert not (await cluster.heartbeat(2)).is_fenced
 
 
+async def test_a_broker_whose_session_the_store_cannot_be_asked_for_hears_so_and_may_try_again(brokers, monkeypatch):
+    await brokers.session(4)
+
+    async def fails():
+        raise StoreError("nobody answers")
+
+    with monkeypatch.context() as away:
+        away.setattr(brokers.controller._watch(), "_live_brokers", fails)
+        for asking in (brokers.heartbeat(4), brokers.controller.unregister_broker(2)):
+            with pytest.raises(ApiError, match="nobody answers") as refused:
+                await asking
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await brokers.heartbeat(4)).is_fenced
+    assert 4 in brokers.image.brokers
+
+
 async def test_an_old_session_is_not_heard(brokers):
     old = brokers.epochs[2]
     await brokers.session(2)

@@ -223,7 +223,11 @@ class BrokerWatch:
 
     async def remove(self, broker_id: int) -> None:
         """Take a broker out of the cluster that does not run. Raises ApiError."""
-        has_session = any(live.broker_id == broker_id for live in await self._live_brokers())
+        try:
+            live = await self._live_brokers()
+        except StoreError as error:
+            raise _not_asked(error) from error
+        has_session = any(each.broker_id == broker_id for each in live)
         await self._door.decide(
             lambda image: decide_removal(image, broker_id, self._broker_settings, has_session=has_session)
         )
@@ -231,7 +235,10 @@ class BrokerWatch:
     async def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         broker = self._door.image.brokers.get(broker_id)
         if broker is None or broker.broker_epoch < broker_epoch:
-            await self.brokers_changed()  # its heartbeat was faster than the word of its session
+            try:
+                await self.brokers_changed()  # its heartbeat was faster than the word of its session
+            except StoreError as error:
+                raise _not_asked(error) from error
             broker = self._door.image.brokers.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch:
             return broker
@@ -366,3 +373,7 @@ class BrokerWatch:
                 return
             logger.warning("silent brokers could not be fenced, trying again: %s", error)
             self._look_again()
+
+
+def _not_asked(error: StoreError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata store cannot be asked who is there: {error}")
