@@ -19,13 +19,15 @@ RECORDS = 20
 def _run(seed: int, directory: Path) -> str:
     """The hash of what happened while a producer wrote."""
     directory.mkdir()
-    cluster = SimulatedCluster(seed, directory, 3, {})
+    cluster = SimulatedCluster(seed, directory)
     loop, client, offsets = cluster.loop, Process("client", "10.0.1.1"), []
 
     async def produce() -> None:
         options, io = ClientOptions.of(cluster.bootstrap), AsyncioIo(HostClock(loop), SeededRng(seed))
         admin = Cluster(options, io)
-        while not all(broker.image and len(broker.image.live_brokers()) == 3 for broker in cluster.brokers):
+        while not all(
+            broker.image and len(broker.image.live_brokers()) == len(cluster.brokers) for broker in cluster.brokers
+        ):
             await io.pause(100)
         await admin.connect()
         await Admin(admin).create_topic(NewTopic("orders", 1, 3))

@@ -27,22 +27,40 @@ _NAMES = {bug.name: bug for bug in ALL}
 @click.option("--seconds", default=0.0, help="For how long at most; 0: until all schedules have run.")
 @click.option("--planted", is_flag=True, help="Look for each planted bug, and say how many schedules it took.")
 @click.option("--bug", type=click.Choice(sorted(_NAMES)), help="Plant this bug: to see what is found, and how.")
-def main(seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None) -> None:
+@click.option(
+    "--whole", is_flag=True, help="Run whole brokers and clients, a virtual minute each, not their decisions alone."
+)
+def main(
+    seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None, whole: bool
+) -> None:
     """Run schedules until one breaks a rule: it is made shorter, drawn, and the exit code is 1.
 
     \b
     Examples:
       python -m ottla.simulation --seconds 60
+      python -m ottla.simulation --whole --schedules 100
       python -m ottla.simulation --seed 7
       python -m ottla.simulation --planted
       python -m ottla.simulation --bug kip-101
     """
+    if whole:
+        sys.exit(_whole(seed, first, schedules, seconds, bug))
     if planted:
         _calibrate(schedules)
     elif seed is not None:
         sys.exit(_show(seed, _NAMES.get(bug or "")))
     else:
         sys.exit(_search(first, schedules, seconds, _NAMES.get(bug or "")))
+
+
+def _whole(seed: int | None, first: int, schedules: int, seconds: float, bug: str | None) -> int:
+    from ottla.simulation.whole import searching  # late: it needs all of the broker
+    from ottla.simulation.whole.planted_bugs import PLANTED
+
+    if bug is not None and bug not in PLANTED:
+        raise click.UsageError(f"whole brokers can be given {', '.join(PLANTED)}, not {bug}")
+    searching.with_fixed_hashes()
+    return searching.search(first, schedules, seconds, bug) if seed is None else searching.show(seed, bug)
 
 
 def _search(first: int, schedules: int, seconds: float, bug: PlantedBug | None) -> int:

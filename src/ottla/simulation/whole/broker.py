@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.store.interface import StoreError
-from ottla.runtime.rng import Rng, SeededRng
+from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.server.doors import Doors
@@ -17,13 +17,15 @@ from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.simulation.whole.clock import HostClock
 from ottla.simulation.whole.disk import HostDisk, SimulatedDisk
-from ottla.simulation.whole.event_loop import SimulatedLoop, settle
+from ottla.simulation.whole.event_loop import settle
 from ottla.simulation.whole.listeners import SimulatedListeners
 from ottla.simulation.whole.log_io import SimulatedLogIo
-from ottla.simulation.whole.network import Network
 from ottla.simulation.whole.process import Process
-from ottla.simulation.whole.store import Ensemble, SimulatedStore
+from ottla.simulation.whole.store import SimulatedStore
 from ottla.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from ottla.simulation.whole.cluster import SimulatedCluster
 
 logger = logging.getLogger(__name__)
 
@@ -32,28 +34,16 @@ PORT: Final = 9092
 AGAIN_S: Final = 2.0
 """After what time whoever looks after a host starts a broker again that could not start."""
 
-Told = Callable[[str], None]
-
 
 class BrokerHost:
     """Belongs to the world. `directory` is where its files are."""
 
-    def __init__(
-        self,
-        node_id: int,
-        directory: Path,
-        given: Mapping[str, str],
-        loop: SimulatedLoop,
-        network: Network,
-        ensemble: Ensemble,
-        rng: Rng,
-        tell: Told,
-    ) -> None:
+    def __init__(self, node_id: int, directory: Path, given: Mapping[str, str], cluster: "SimulatedCluster") -> None:
         self.node_id = node_id
         self.address = f"10.0.0.{node_id}"
-        self.clock = HostClock(loop)
+        self.clock = HostClock(cluster.loop)
         directory.mkdir()
-        self.disk = HostDisk(directory, rng, self.clock)
+        self.disk = HostDisk(directory, cluster.draw_rng(), self.clock)
         self.process: Process | None = None
         self.server: Server | None = None
         self._given = {
@@ -63,11 +53,12 @@ class BrokerHost:
             "log.dirs": str(directory),
             "listeners": f"PLAINTEXT://{self.address}:{PORT}",
         }
-        self._loop = loop
-        self._network = network
-        self._ensemble = ensemble
-        self._rng = rng
-        self._tell = tell
+        self._loop = cluster.loop
+        self._network = cluster.network
+        self._ensemble = cluster.ensemble
+        self._processes = cluster.all_processes
+        self._rng = cluster.draw_rng()
+        self._tell = cluster.trace.tell
         self._incarnations = 0
         self._is_wanted = False
 
@@ -89,6 +80,7 @@ class BrokerHost:
         self._network.power_on(self.address)
         self._incarnations += 1
         process = self.process = Process(f"broker {self.node_id}.{self._incarnations}", self.address)
+        self._processes.append(process)
         process.on_death.append(self._disown)
         self.server = None
         self._tell(f"broker {self.node_id} starts")
@@ -99,6 +91,9 @@ class BrokerHost:
             self.server = await self._serve(process)
         except (StoreError, OSError) as error:
             self._tell(f"broker {self.node_id} cannot start: {error}")
+            self._loop.in_world(0.0, self._exit, process)
+        except Exception:
+            logger.exception("broker %d cannot start", self.node_id)
             self._loop.in_world(0.0, self._exit, process)
         else:
             self._tell(f"broker {self.node_id} is ready")
@@ -175,3 +170,4 @@ class BrokerHost:
         await stopped
         self._loop.kill(process)
         self._tell(f"broker {self.node_id} has stopped")
+        self._start_if_wanted()

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from ottla.runtime.rng import Rng, SeededRng
-from ottla.simulation.whole.broker import BrokerHost
+from ottla.simulation.whole.broker import PORT, BrokerHost
 from ottla.simulation.whole.event_loop import SimulatedLoop
 from ottla.simulation.whole.network import Network
+from ottla.simulation.whole.process import Process
 from ottla.simulation.whole.store import Ensemble
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -25,13 +26,15 @@ SETTINGS: Final[Mapping[str, str]] = {
 class Trace:
     """What happened, line by line, with the virtual time; two runs are the same when their hashes are."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: SimulatedLoop, directory: Path) -> None:
+        """Where files happen to lie is left out."""
         self.lines: list[str] = []
         self._loop = loop
+        self._directory = f"{directory}/"
 
     def tell(self, line: str) -> None:
         """Something happened."""
-        self.lines.append(f"{self._loop.time():12.6f} {line}")
+        self.lines.append(f"{self._loop.time():12.6f} {line.replace(self._directory, '')}")
 
     @property
     def hash(self) -> str:
@@ -43,33 +46,48 @@ class Trace:
 class SimulatedCluster:
     """Everything of one run. `directory` is empty and belongs to it."""
 
-    def __init__(self, seed: int, directory: Path, count: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, seed: int, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        """What `settings` does not say of the brokers is drawn."""
         self.rng: Rng = SeededRng(seed)
-        self.loop = SimulatedLoop(self._draw())
-        self.trace = Trace(self.loop)
-        self.network = Network(self.loop, self._draw())
-        given = {**SETTINGS, **settings}
-        timeout_ms = int(given.get("broker.session.timeout.ms", "9000"))
-        self.ensemble = Ensemble(self.network, self._draw(), timeout_ms)
+        self.loop = SimulatedLoop(self.draw_rng())
+        self.trace = Trace(self.loop, directory)
+        self.network = Network(self.loop, self.draw_rng())
+        given = {**SETTINGS, **_drawn(self.draw_rng()), **(settings or {})}
+        self.flushes = given["log.flush.before.ack"] == "true"
+        """Whether brokers flush before they acknowledge."""
+        self.ensemble = Ensemble(self.network, self.draw_rng(), int(given["broker.session.timeout.ms"]))
+        self.all_processes: list[Process] = []
+        """Of brokers, those that have ended too."""
+        self.client_hosts: list[str] = []
+        count = 3 if self.rng.random() < 0.7 else 4
+        drawn = (f"{name}={given[name]}" for name in ("log.flush.before.ack", "broker.session.timeout.ms"))
+        self.described = f"{count} brokers, {', '.join(drawn)}"
         self.brokers = [
-            BrokerHost(
-                node_id,
-                directory / f"broker-{node_id}",
-                given,
-                self.loop,
-                self.network,
-                self.ensemble,
-                self._draw(),
-                self.trace.tell,
-            )
-            for node_id in range(1, count + 1)
+            BrokerHost(node_id, directory / f"broker-{node_id}", given, self) for node_id in range(1, count + 1)
         ]
 
-    def _draw(self) -> Rng:
+    def draw_rng(self) -> Rng:
         """A generator of its own for a part, so that what one part draws changes nothing for the others."""
         return SeededRng(self.rng.randbelow(1 << 62))
 
     @property
     def bootstrap(self) -> str:
         """Where clients begin."""
-        return ",".join(f"{broker.address}:9092" for broker in self.brokers)
+        return ",".join(f"{broker.address}:{PORT}" for broker in self.brokers)
+
+    def new_client_host(self) -> str:
+        """The address of one more host, with a client."""
+        self.client_hosts.append(f"10.0.1.{len(self.client_hosts) + 1}")
+        return self.client_hosts[-1]
+
+
+def _drawn(rng: Rng) -> dict[str, str]:
+    """What brokers of a schedule have in common, and those of others have not."""
+    session_ms = (3_000, 6_000, 9_000)[rng.randbelow(3)]
+    return {
+        "log.flush.before.ack": "true" if rng.random() < 0.5 else "false",
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // 5),
+        "replica.lag.time.max.ms": str((2_000, 10_000, 30_000)[rng.randbelow(3)]),
+        "log.roll.ms": str((1_000, 10_000, 1 << 40)[rng.randbelow(3)]),
+    }

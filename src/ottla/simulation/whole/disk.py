@@ -150,8 +150,10 @@ class HostDisk:
         return grave
 
     def name_synced(self, path: str) -> None:
-        """A name, and the others in its directory, are safe."""
-        self.names_synced(os.path.dirname(path))
+        """A name is safe, and that of its directory, with all others beside them."""
+        directory = os.path.dirname(path)
+        self.names_synced(directory)
+        self.names_synced(os.path.dirname(directory))
 
     def names_synced(self, directory: str) -> None:
         """The names in a directory are safe."""

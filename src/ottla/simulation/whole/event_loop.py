@@ -98,7 +98,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _make_ready(self, handle: asyncio.Handle) -> None:
         process = process_of(handle._context) or self.world  # type: ignore[attr-defined]
         if process.life is Life.DEAD:
-            process.kept.append(handle)
+            if not self.is_closed():
+                process.kept.append(handle)
             return
         process.ready.append(handle)
         if not process.is_queued and process.life is Life.RUNNING:
@@ -283,6 +284,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             handle = heapq.heappop(timers)[2]
             if not handle.cancelled():
                 self._make_ready(handle)
+
+    def _check_closed(self) -> None:
+        """Those who are collected after the end still clean up; nothing comes of it."""
 
     def _process_events(self, _event_list: Any) -> None:
         """There are none from outside."""

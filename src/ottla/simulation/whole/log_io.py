@@ -54,7 +54,7 @@ class SimulatedLogIo:
         self._done: list[tuple[object | None, int, int]] = []
         self._paths: dict[int, str] = {}
         self._opened: set[int] = set()
-        self._named: set[str] = set()
+        self._named: set[int] = set()  # handles of files whose names are safe
         self._next_handle = 0
         self._is_busy = False
         self._queued_bytes = 0
@@ -207,7 +207,7 @@ class SimulatedLogIo:
             if self._rng.random() < PAUSE_CHANCE:
                 yield self._rng.uniform(*SYNC_S)
             path = self._paths.get(handle, "")
-            self._try("sync", path, self._sync, path)
+            self._try("sync", path, self._sync, handle, path)
         for handle in sorted(syncs):
             self._done += [(token, NativeLogIo.SYNC, self._errno) for token in syncs[handle] if token is not None]
 
@@ -227,7 +227,6 @@ class SimulatedLogIo:
         if not os.path.lexists(path):
             self._disk.require_sound(grows=True)
             self._disk.pwrite(path, b"", 0)
-            self._named.add(path)
         self._opened.add(handle)
 
     def _write(self, operation: _Operation, path: str) -> None:
@@ -236,12 +235,12 @@ class SimulatedLogIo:
             return
         self._disk.pwrite(path, operation.data, operation.position)
 
-    def _sync(self, path: str) -> None:
+    def _sync(self, handle: int, path: str) -> None:
         self._disk.require_sound(grows=False)
-        if path in self._named:
-            self._named.discard(path)
-            self._disk.name_synced(path)
         self._disk.synced(path)
+        if handle not in self._named:
+            self._named.add(handle)
+            self._disk.name_synced(path)
 
     def _try(self, what: str, path: str, function: Any, *arguments: Any) -> None:
         if self._failure is not None:

@@ -1,0 +1,249 @@
+"""One schedule of whole brokers, from a seed to what it found."""
+
+import asyncio
+import errno
+import gc
+import logging
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+from msgspec import Struct
+
+from ottla.client.admin import Admin, NewTopic
+from ottla.client.cluster import Cluster
+from ottla.client.consumer_options import GroupProtocol
+from ottla.client.errors import BrokerError
+from ottla.model.error_code import ErrorCode
+from ottla.runtime.rng import Rng
+from ottla.simulation.whole.cluster import SimulatedCluster
+from ottla.simulation.whole.ending import NotHealedError, end, until
+from ottla.simulation.whole.event_loop import StuckError
+from ottla.simulation.whole.faults import Faults
+from ottla.simulation.whole.invariants import Invariants
+from ottla.simulation.whole.load import COPIED, PARTITIONS, PLAIN, Client, Copier, Member, Reader, Seen, Sender
+from ottla.simulation.whole.process import current_process
+
+FAULTS_S: Final = 40.0
+"""For how long things go wrong."""
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a directory of its own is made in it)
+"""Where files are as fast as memory."""
+
+
+class WholeResult(Struct, frozen=True):
+    """What came of a seed. `violations` is empty when everything was as it was promised."""
+
+    seed: int
+    violations: tuple[str, ...]
+    trace: tuple[str, ...]
+    trace_hash: str
+    virtual_s: float
+    sent: int
+    acknowledged: int
+    copies: int
+
+    @property
+    def story(self) -> tuple[str, ...]:
+        """The lines of the trace that are not about single records."""
+        return tuple(line for line in self.trace if _RECORD.match(line) is None)
+
+
+_RECORD: Final = re.compile(r" *[0-9.]+ (sender-.*: at |copier-.*: copied )")
+
+
+def run(seed: int, faults_s: float = FAULTS_S, *, is_quiet: bool = False) -> WholeResult:
+    """Run a seed; `is_quiet` leaves the faults out."""
+    directory = Path(tempfile.mkdtemp(prefix="ottla-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        with _one_thread():
+            try:
+                return _Run(seed, directory, faults_s, is_quiet=is_quiet).result()
+            finally:
+                _bury_the_dead()
+    finally:
+        shutil.rmtree(directory)
+
+
+class _Setup(Client):
+    """Makes the topics."""
+
+    async def work(self) -> None:
+        """Until both are there."""
+        cluster = Cluster(self._options, self._io)
+        try:
+            await cluster.connect()
+            for name in (PLAIN, COPIED):
+                try:
+                    await Admin(cluster).create_topic(NewTopic(name, PARTITIONS, 3))
+                except BrokerError as error:
+                    if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
+            self.is_stopping = True
+        finally:
+            cluster.close()
+
+
+class _Run:
+    def __init__(self, seed: int, directory: Path, faults_s: float, *, is_quiet: bool) -> None:
+        self._seed = seed
+        self._faults_s = faults_s
+        self._is_quiet = is_quiet
+        self._cluster = cluster = SimulatedCluster(seed, directory)
+        self._seen = Seen()
+        self._rng = cluster.draw_rng()
+        self._faults = Faults(cluster, cluster.draw_rng())
+        self._clients: list[Client] = []
+
+    def result(self) -> WholeResult:
+        """Run to the end."""
+        cluster, loop = self._cluster, self._cluster.loop
+        log = _TracedLog(cluster)
+        invariants = Invariants(cluster)
+        cluster.trace.tell(f"seed {self._seed}: {cluster.described}; faults: {', '.join(self._faults.names)}")
+        violations: list[str] = []
+        with log.attached():
+            try:
+                violations += loop.run_until_complete(self._main())
+            except (NotHealedError, StuckError) as error:
+                violations.append(str(error))
+            violations += [*invariants.broken, *log.crashes]
+            trace_hash, virtual_s = cluster.trace.hash, loop.time()
+            self._end_all()
+        for violation in violations:
+            cluster.trace.tell(f"!!! {violation}")
+        sent = self._seen.sends
+        return WholeResult(
+            self._seed,
+            tuple(violations),
+            tuple(cluster.trace.lines),
+            trace_hash,
+            virtual_s,
+            len(sent),
+            sum(each.offset >= 0 for each in sent),
+            self._seen.copies,
+        )
+
+    async def _main(self) -> list[str]:
+        cluster, seen = self._cluster, self._seen
+        for broker in cluster.brokers:
+            broker.start()
+        setup = self._new(_Setup, "setup")
+        await until(cluster, "there are topics", lambda: "" if setup.ended.done() else "no")
+        senders = [self._new(Sender, f"sender-{number}") for number in range(1 + self._rng.randbelow(3))]
+        others = [
+            self._new(Reader, "reader"),
+            *(self._new(Copier, f"copier-{number}") for number in range(2)),
+            *(self._new(Member, f"member-{number}", protocol=self._protocol(self._rng)) for number in range(2)),
+        ]
+        if not self._is_quiet:
+            self._faults.start()
+        passed: asyncio.Future[None] = cluster.loop.create_future()
+        cluster.loop.in_world(self._faults_s, passed.set_result, None)
+        await passed
+        self._faults.end()
+        return await end(cluster, seen, senders, others)
+
+    def _protocol(self, rng: Rng) -> GroupProtocol:
+        """Of all members of this run."""
+        return GroupProtocol.CONSUMER if self._seed % 2 else GroupProtocol.CLASSIC
+
+    def _new(self, kind: type[Client], name: str, **attributes: Any) -> Client:
+        client = kind(name, self._cluster, self._seen)
+        for attribute, value in attributes.items():
+            setattr(client, attribute, value)
+        client.start()
+        self._clients.append(client)
+        return client
+
+    def _end_all(self) -> None:
+        """Nothing of this run goes on."""
+        loop = self._cluster.loop
+        for process in (*(client.process for client in self._clients), *self._cluster.all_processes, loop.world):
+            loop.kill(process)
+            for task in process.tasks:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.set_exception_handler(lambda *_: None)
+        loop.close()
+
+
+def _bury_the_dead() -> None:
+    """Collect what was in the middle of something: its cleaning up comes to nothing, and nobody is to hear of that."""
+    with patch.object(sys, "unraisablehook", lambda _: None), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+class _TracedLog(logging.Handler):
+    """What brokers log goes into the trace; a part that crashed is a finding."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(logging.INFO)
+        self.crashes: list[str] = []
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of a process."""
+        process = current_process()
+        name = "world" if process is None else process.name
+        line = record.getMessage()
+        if record.exc_info and record.levelno >= logging.ERROR:
+            error = record.exc_info[1]
+            if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):  # a full disk is no fault of ours
+                self.crashes.append(f"a part of {name} crashed: {line}: {error!r}")
+            line += "\n" + logging.Formatter().formatException(record.exc_info)
+        self._cluster.trace.tell(f"[{name}] {line}")
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Listen, instead of everybody else."""
+        loggers = [logging.getLogger(name) for name in ("ottla", "asyncio")]
+        before = [(each.level, each.propagate) for each in loggers]
+        for each in loggers:
+            each.addHandler(self)
+            each.propagate = False
+        logging.getLogger("ottla").setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            for each, (level, propagate) in zip(loggers, before, strict=True):
+                each.removeHandler(self)
+                each.setLevel(level)
+                each.propagate = propagate
+
+
+class _NoExecutor:
+    """A pool of threads without threads."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Any number."""
+
+    def __enter__(self) -> "_NoExecutor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to wait for."""
+
+    def map(self, function: Any, items: Any) -> Iterator[Any]:
+        """One after the other."""
+        return map(function, items)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Nothing is done by threads, and nothing is collected in between: finalizers run at the same moments again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with patch("ottla.runtime.parallel.ThreadPoolExecutor", _NoExecutor):
+            yield
+    finally:
+        if was_enabled:
+            gc.enable()
