@@ -4,9 +4,13 @@ Spark reuses its Python workers and makes a new reader or writer object in each 
 task, an open connection, lives in the module.
 """
 
+from __future__ import annotations
+
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ottla.client.blocking import BlockingClient
 from ottla.client.blocking_producer import BlockingProducer
@@ -17,6 +21,9 @@ from ottla.client.offsets import IsolationLevel, ListedOffset
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.connection import Connection
 
+if TYPE_CHECKING:
+    from pyspark_ottla.sink_ledger import SinkLedger
+
 
 class _Cache(threading.local):
     """The clients of one thread, as a client serves one thread at a time."""
@@ -25,6 +32,7 @@ class _Cache(threading.local):
         self.process = os.getpid()
         self.clients: dict[Connection, BlockingClient] = {}
         self.producers: dict[Connection, BlockingProducer] = {}
+        self.ledgers: dict[tuple[Connection, str], SinkLedger] = {}
 
 
 _cache = _Cache()
@@ -82,7 +90,7 @@ def client_for(connection: Connection) -> BlockingClient:
     """The client of this thread for that cluster, made on first use. Never closed: it ends with the worker process."""
     if _cache.process != os.getpid():
         # After a fork the sockets are shared with the parent: leave them to it.
-        _cache.process, _cache.clients, _cache.producers = os.getpid(), {}, {}
+        _cache.process, _cache.clients, _cache.producers, _cache.ledgers = os.getpid(), {}, {}, {}
     client = _cache.clients.get(connection)
     if client is None:
         client = _cache.clients[connection] = BlockingClient(connection.bootstrap, **dict(connection.settings))
@@ -116,3 +124,20 @@ def producer_for(connection: Connection) -> BlockingProducer:
     if producer is None or producer.failure is not None:
         producer = _cache.producers[connection] = client.producer()
     return producer
+
+
+@contextmanager
+def ledger_for(connection: Connection, transactional_id: str) -> Iterator[SinkLedger]:
+    """The ledger of a transactional id, kept from batch to batch as it remembers what it has read.
+
+    Its topic is there. After an error the next batch begins with a new one.
+    """
+    from pyspark_ottla.sink_ledger import SinkLedger
+
+    client, name = client_for(connection), (connection, transactional_id)
+    ledger = _cache.ledgers.pop(name, None)
+    if ledger is None:
+        ledger = SinkLedger(client, transactional_id)
+        ledger.create()
+    yield ledger
+    _cache.ledgers[name] = ledger

@@ -15,9 +15,11 @@ looks at every record and takes a state when its commit marker comes; so the ope
 nothing here, as it would from a reader of what is committed.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from ottla.client.admin import CreatedTopic, NewTopic
@@ -110,6 +112,23 @@ class Ledger:
         return (producer_id, epoch) in known
 
 
+@dataclass(slots=True)
+class _Reading:
+    """How far the topic was read, what was found, and what waits for its transaction to end."""
+
+    offset: int
+    owner: Owner | None = None
+    state: State | None = None
+    pending: dict[int, tuple[int, list[Entry]]] = field(default_factory=dict)
+
+    def take(self, entry: Entry) -> None:
+        """One more entry, in the order of the log."""
+        if isinstance(entry, Owner):
+            self.owner = entry
+        elif isinstance(entry, State):
+            self.state = entry
+
+
 class LedgerClient(Protocol):
     """What the ledger asks of a client: `ottla.client.blocking.BlockingClient` is one."""
 
@@ -131,17 +150,21 @@ class LedgerClient(Protocol):
 
 
 class SinkLedger:
-    """The ledger as one transactional id sees it. Calls block, and raise ClientError."""
+    """The ledger as one transactional id sees it. Calls block, and raise ClientError.
+
+    It remembers what it has read: a log only grows, so the next reading looks at what came since.
+    """
 
     def __init__(self, client: LedgerClient, transactional_id: str, clock: Clock | None = None) -> None:
         self._client = client
         self._id = transactional_id
         self._clock = clock or SystemClock()
+        self._seen: _Reading | None = None
 
     def create(self) -> None:
         """Create the topic where it is not there yet."""
         try:
-            self._client.list_offsets({PARTITION: int(OffsetAt.EARLIEST)})
+            self._earliest()
         except TopicNotFoundError:
             try:
                 self._client.create_topic(NewTopic(TOPIC, partitions=1, configs=SETTINGS))
@@ -150,22 +173,27 @@ class SinkLedger:
                     raise
 
     def read(self) -> Ledger:
-        """The newest owner and state, looked for from the end back."""
-        listed = self._client.list_offsets({PARTITION: int(OffsetAt.EARLIEST)})
-        earliest = listed[PARTITION].offset
+        """The newest owner and state: what came since the last reading; at first, looked for from the end back."""
         end = self._end()
+        if self._seen is None or end < self._seen.offset:
+            self._seen = self._from_the_end(end)
+        seen, self._seen = self._seen, None
+        for entry in self._entries(seen, end):
+            seen.take(entry)
+        # Only what was read to its end is gone on with.
+        self._seen = seen
+        return Ledger(seen.owner, seen.state, end)
+
+    def _from_the_end(self, end: int) -> _Reading:
+        earliest = self._earliest()
         reach = _TAIL_OFFSETS
         while True:
             start = max(end - reach, earliest)
-            owner: Owner | None = None
-            state: State | None = None
-            for each in self._entries(start, end):
-                if isinstance(each, Owner):
-                    owner = each
-                elif isinstance(each, State):
-                    state = each
-            if start == earliest or (owner is not None and state is not None):
-                return Ledger(owner, state, end)
+            reading = _Reading(start)
+            for entry in self._entries(reading, end):
+                reading.take(entry)
+            if start == earliest or (reading.owner is not None and reading.state is not None):
+                return reading
             reach *= 8
 
     def append(self, entry: Owner | Attempt | Closing) -> int:
@@ -174,7 +202,7 @@ class SinkLedger:
 
     def attempts(self, start: int, end: int) -> list[Attempt | Closing]:
         """What was announced from one offset up to another, in order."""
-        return [each for each in self._entries(start, end) if isinstance(each, Attempt | Closing)]
+        return [each for each in self._entries(_Reading(start), end) if isinstance(each, Attempt | Closing)]
 
     def state_batch(self, state: State) -> bytearray:
         """The record that stores the state, for the transaction's producer."""
@@ -183,18 +211,20 @@ class SinkLedger:
     def _batch(self, entry: Entry) -> bytearray:
         return build_batch([(self._clock.now_ms(), *encoded(self._id, entry), ())])
 
+    def _earliest(self) -> int:
+        return self._client.list_offsets({PARTITION: int(OffsetAt.EARLIEST)})[PARTITION].offset
+
     def _end(self) -> int:
         return self._client.list_offsets({PARTITION: int(OffsetAt.LATEST)})[PARTITION].offset
 
-    def _entries(self, start: int, end: int) -> Iterator[Entry]:
-        pending: dict[int, tuple[int, list[Entry]]] = {}
-        offset = start
-        while offset < end:
-            answer = self._client.fetch_raw(*PARTITION, offset, max_bytes=_FETCH_BYTES, max_wait_ms=500)
+    def _entries(self, reading: _Reading, end: int) -> Iterator[Entry]:
+        pending = reading.pending
+        while reading.offset < end:
+            answer = self._client.fetch_raw(*PARTITION, reading.offset, max_bytes=_FETCH_BYTES, max_wait_ms=500)
             for batch in whole_batches(answer.records):
                 if batch.base_offset >= end:
                     return
-                offset = batch.last_offset + 1
+                reading.offset = batch.last_offset + 1
                 if batch.is_control:
                     _, entries = pending.pop(batch.producer_id, (0, []))
                     if batch.marker is not None and batch.marker[0] == _COMMIT:

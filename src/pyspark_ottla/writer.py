@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ottla.client.errors import ClientError
-from pyspark_ottla.clients import client_for, producer_for
+from pyspark_ottla.clients import client_for, ledger_for, producer_for
 from pyspark_ottla.delivery import Delivered, Delivery, Refused, partition_count
 from pyspark_ottla.options import OptionError
 from pyspark_ottla.plain_errors import plain_errors
@@ -58,10 +58,9 @@ def plan(options: WriteOptions, driver: str) -> Plan:
     if options.mode is Mode.AT_LEAST_ONCE:
         return Plan(new_name(), None)
     assert options.transactional_id is not None
-    ledger = SinkLedger(client, options.transactional_id)
-    ledger.create()
     transactions = client.transactions(options.transactional_id)
-    return Plan(new_name(), take_lease(ledger, transactions, driver, options.transaction_timeout_ms))
+    with ledger_for(options.connection, options.transactional_id) as ledger:
+        return Plan(new_name(), take_lease(ledger, transactions, driver, options.transaction_timeout_ms))
 
 
 class _Writer:

@@ -29,6 +29,8 @@ _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILAB
 _FENCED = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
+ENDING_PAUSE_MS = 5
+"""The first wait for an end that is under way, which takes a few milliseconds while all brokers are there."""
 _PREPARED = ("PrepareCommit", "PrepareAbort")
 
 
@@ -49,21 +51,28 @@ class BlockingTransactions:
     def describe(self) -> TransactionDescription | None:
         """Its producer and transaction once no end is under way; None when nobody has used the id."""
         deadline = self._cluster.deadline()
+        backoff = Backoff(ENDING_PAUSE_MS, self._cluster.options.retry_backoff_max_ms)
+        failures = 0
 
         async def attempt() -> TransactionDescription | None:
             try:
-                found = await TransactionAdmin(self._cluster).describe(self.transactional_id)
+                return await TransactionAdmin(self._cluster).describe(self.transactional_id)
             except BrokerError as error:
                 if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     return None
                 raise
-            if found.state in _PREPARED:
+
+        while True:
+            found = run_blocking(self._cluster.retrying(attempt, deadline))
+            if found is None or found.state not in _PREPARED:
+                return found
+            delay_ms = backoff.delay_ms(failures, self._cluster.io.rng)
+            if deadline.left_ms <= delay_ms:
                 raise broker_error(
                     ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {self.transactional_id!r} is being ended"
                 )
-            return found
-
-        return run_blocking(self._cluster.retrying(attempt, deadline))
+            run_blocking(self._cluster.io.pause(delay_ms))
+            failures += 1
 
     def take_over(self, timeout_ms: int) -> Identity:
         """Become its producer; whoever was can write no more, and what it had open is aborted when this returns."""
