@@ -209,7 +209,7 @@ class ConsumerGroups:
                     client_host=member.metadata.client_host,
                     topic_names=member.metadata.subscribed_topic_names,
                     topic_regex=member.regex,
-                    assignment=_sorted(member.current.assigned),
+                    assignment=_sorted(member.current.in_use()),
                     target=_sorted(group.target_of(member.member_id)),
                     is_classic=member.is_classic,
                 )

@@ -76,6 +76,15 @@ class CurrentAssignment(Struct, frozen=True):
                 return since
         return None
 
+    def in_use(self) -> Partitions:
+        """What the member may be using: what it has, and what it has not said to have given up."""
+        topic_ids = self.assigned.keys() | self.pending_revocation.keys()
+        return {
+            topic_id: frozenset(self.assigned.get(topic_id, _NO_EPOCHS))
+            | frozenset(self.pending_revocation.get(topic_id, _NO_EPOCHS))
+            for topic_id in topic_ids
+        }
+
     def to_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
         """The value of the record."""
         return ConsumerGroupCurrentMemberAssignmentValue(
