@@ -7,11 +7,13 @@ meaning (`ottla.settings.group_table`), and comes with the least and the most th
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ottla.settings.definition import InvalidSettingError, SettingDefinition
+from ottla.settings.definition import InvalidSettingError, SettingDefinition, UpdateMode
 from ottla.settings.validators import OneOf, Range, Validator
 from ottla.settings.value import INT_MAX, SettingType, SettingValue
 
 _SHARE_GROUPS: Final = "share groups are not served"
+_DYNAMIC: Final = "assignment.interval.ms"
+"""Of these settings the one that can be changed while brokers run, as in Kafka (KIP-1263)."""
 
 
 class _Bounded(NamedTuple):
@@ -52,7 +54,12 @@ _BOUNDED: Final = (
 
 
 def _setting(
-    name: str, kind: SettingType, default: str, validator: Validator | None, documentation: str
+    name: str,
+    kind: SettingType,
+    default: str,
+    validator: Validator | None,
+    documentation: str,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
 ) -> SettingDefinition:
     return SettingDefinition(
         name=name,
@@ -60,6 +67,7 @@ def _setting(
         default=default,
         documentation=documentation,
         validator=validator,
+        update_mode=update_mode,
         no_effect=_SHARE_GROUPS if name.startswith("group.share.") else None,
     )
 
@@ -73,7 +81,17 @@ def _bounded_settings(each: _Bounded) -> list[SettingDefinition]:
         found.append((each.name("min"), each.low, f"The least that a group may set as {each.kind}.{each.what}."))
     if each.high is not None:
         found.append((each.name("max"), each.high, f"The most that a group may set as {each.kind}.{each.what}."))
-    return [_setting(name, SettingType.INT, str(value), Range(least, INT_MAX), text) for name, value, text in found]
+    return [
+        _setting(
+            name,
+            SettingType.INT,
+            str(value),
+            Range(least, INT_MAX),
+            text,
+            UpdateMode.CLUSTER_WIDE if each.what == _DYNAMIC and name == each.name() else UpdateMode.READ_ONLY,
+        )
+        for name, value, text in found
+    ]
 
 
 GROUP_PROTOCOL_SETTINGS: Final = (

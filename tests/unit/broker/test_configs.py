@@ -133,6 +133,19 @@ async def test_what_holds_on_a_broker_is_its_own_then_that_of_all_then_that_of_i
     assert seen == [50, 60, 70, 70, 80, 50]
 
 
+@pytest.mark.parametrize("kind", ["consumer", "streams"])
+async def test_groups_follow_what_is_set_on_brokers_while_they_run(configs, kind):
+    def holds():
+        return configs.group_settings("g").integer(f"{kind}.assignment.interval.ms")
+
+    assert holds() == 1_000
+    await configs.alter(ANONYMOUS, setting(ALL_BROKERS, f"group.{kind}.assignment.interval.ms", "5"))
+    assert holds() == 5
+    group = ConfigResource(ConfigResourceType.GROUP, "g")
+    await configs.alter(ANONYMOUS, setting(group, f"{kind}.assignment.interval.ms", "7"))
+    assert holds() == 7
+
+
 async def test_dynamic_settings_of_a_broker_are_described_with_their_sources(configs):
     await configs.alter(ANONYMOUS, setting(ALL_BROKERS, "max.connections", "60"))
     await configs.alter(ANONYMOUS, setting(BROKER, "max.connections", "70"))
