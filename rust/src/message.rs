@@ -18,6 +18,8 @@ mod output;
 mod partition_key;
 mod plan;
 mod produce;
+mod produce_gathered;
+mod produce_run;
 mod single;
 mod single_fetch;
 mod single_produce;
@@ -120,6 +122,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<MessageCodec>()?;
     module.add_class::<header::RequestHeader>()?;
     module.add_class::<header::RequestHeaderDecoder>()?;
+    module.add_class::<produce_gathered::ProduceRun>()?;
     module.add_class::<single_fetch::SingleFetchRequest>()?;
     module.add_class::<single_produce::SingleProduceRequest>()?;
     module.add_function(wrap_pyfunction!(header::decode_response_header, module)?)

@@ -15,6 +15,13 @@ pub struct TopicRules(produced::TopicRules);
 /// The batch that is to be kept where it is not the one that came, and its header.
 type OpenedBatch<'py> = (Option<Bound<'py, PyByteArray>>, Vec<BatchInfo>);
 
+impl TopicRules {
+    /// What is asked, for who checks without Python.
+    pub fn rules(&self) -> &produced::TopicRules {
+        &self.0
+    }
+}
+
 #[pymethods]
 impl TopicRules {
     #[new]

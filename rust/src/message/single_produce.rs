@@ -1,7 +1,7 @@
 //! What Python sees of a Produce request to one partition.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 
 use super::input::Input;
 use super::partition_key::PartitionKey;
@@ -39,6 +39,27 @@ impl SingleProduceRequest {
             timeout_ms: found.timeout_ms,
             key: PartitionKey::new(py, found.topic, found.partition)?,
             records: input.view(found.records.start, found.records.end)?.unbind(),
+        })
+    }
+
+    /// A request whose records are elsewhere by now, to be answered.
+    pub(super) fn without_records(
+        py: Python<'_>,
+        api_version: i16,
+        correlation_id: i32,
+        client_id: Option<&str>,
+        (acks, timeout_ms): (i16, i32),
+        key: PartitionKey,
+    ) -> PyResult<Self> {
+        let nothing = PyMemoryView::from(&PyBytes::new(py, b""))?;
+        Ok(Self {
+            api_version,
+            correlation_id,
+            client_id: client_id.map(|name| PyString::new(py, name).unbind()),
+            acks,
+            timeout_ms,
+            key,
+            records: nothing.into_any().unbind(),
         })
     }
 }

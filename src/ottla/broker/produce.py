@@ -15,6 +15,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import INTERNAL_TOPICS
+from ottla.native import ProduceRun
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ottla.replication.partition import Partition, WritableBuffer
@@ -130,6 +131,24 @@ class ProduceService:
         partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
         if acks == ACKS_ALL and not production.is_over:
             self._deadlines.add(production, timeout_ms)
+
+    def produce_run(
+        self, production: SingleProduction, principal: Principal, run: ProduceRun, on_buffer_free: Callable[[], None]
+    ) -> bool:
+        """`produce_one` for all requests of a run, those taken out of it that have something wrong with them.
+
+        True: `production` is decided once for all of them, with the base offset of the first, and never before this
+        returns. False: nothing has happened, and each of them is to be produced by itself.
+        """
+        try:
+            partition = self._writable(principal, run.key)
+        except ApiError:
+            return False
+        if not partition.role.append_run(run, on_ack=production.decide, on_buffer_free=on_buffer_free):
+            return False
+        if run.acks == ACKS_ALL:
+            self._deadlines.add(production, run.timeout_ms)
+        return True
 
     def produce(
         self,

@@ -18,6 +18,7 @@ __all__ = [
     "DirtyKeys",
     "LogIo",
     "MessageCodec",
+    "ProduceRun",
     "RequestHeader",
     "RequestHeaderDecoder",
     "SingleFetchRequest",
@@ -733,6 +734,99 @@ class SingleProduceRequest:
         """A view of the frame, never empty."""
     def answer(self, base_offset: int, log_append_time_ms: int, log_start_offset: int, /) -> bytes:
         """The response frame, with its length, that says that the records were written there, and of no throttling."""
+
+@final
+class ProduceRun:
+    """Plain Produce requests to one partition that arrived together, to be found, written and answered as one.
+
+        runs, rest = ProduceRun.gather(buffer, received, frame_bytes_max)
+        run.check(rules, now_ms)
+        data = run.assign(log_end, leader_epoch, -1)
+        answers = run.answers(log_end, -1, log_start)
+
+    Requests as `SingleProduceRequest` has them, with acks of 1 or -1, the same for all, the same time-out, and batches
+    of up to 4 KiB, which are copied: what they were received into stays as it came. Not for concurrent use.
+    """
+
+    FIRST_VERSION: int = 3
+    LAST_VERSION: int = 13
+
+    @staticmethod
+    def gather(
+        buffer: Buffer, received: list[tuple[Any, int, int]], frame_bytes_max: int
+    ) -> tuple[list[ProduceRun], list[tuple[Any, int, int]]]:
+        """The runs of two requests and more, and what belongs to none. `received` says whose bytes lie where in
+        `buffer`; what is taken is one whole request, its length of at most `frame_bytes_max` included.
+        """
+
+    @staticmethod
+    def leading(buffer: Buffer, begin: int, end: int, frame_bytes_max: int, count_max: int) -> ProduceRun | None:
+        """The run of two requests and more, at most `count_max`, with which the bytes from `begin` to `end` begin."""
+
+    def __len__(self) -> int: ...
+    @property
+    def key(self) -> tuple[str | bytes, int]:
+        """As `SingleProduceRequest.key`."""
+    @property
+    def acks(self) -> int: ...
+    @property
+    def timeout_ms(self) -> int: ...
+    @property
+    def owners(self) -> list[Any]:
+        """Whose each request is; None for those of `leading`."""
+    @property
+    def arrivals(self) -> list[tuple[Any, int, int]]:
+        """What was `received` of them."""
+    @property
+    def end(self) -> int:
+        """Where the last request ends in the buffer; 0 when there is none."""
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int:
+        """The largest of all batches."""
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether one of them is of a producer with an id."""
+    @property
+    def batches(self) -> list[BatchInfo]:
+        """One for each request, as the check left it; all at position 0."""
+    @property
+    def refused(self) -> list[tuple[Any, int, int]]:
+        """What was received of those that `check` took out."""
+    def check(self, rules: TopicRules, now_ms: int) -> None:
+        """Take out the requests that `rules.check` would refuse or have opened.
+
+        Of those of `leading` what follows is taken out as well: `end` says where to go on.
+        """
+    def assign(self, base_offset: int, leader_epoch: int, log_append_time_ms: int) -> bytes:
+        """As `assign_offsets`, for all batches; gives them away, one after the other: `size` is 0 from then on."""
+    def layout(self, base_offset: int, position: int) -> tuple[list[int], list[int]]:
+        """The first offset of each batch, and where it lies in a file in which the first lies at `position`."""
+    def index_points(
+        self,
+        base_offset: int,
+        position: int,
+        log_append_time_ms: int,
+        interval_bytes: int,
+        bytes_since_entry: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+    ) -> tuple[list[tuple[int, int, int, int]], int, int, int]:
+        """The batches that an index has entries of: the first after more than `interval_bytes` without one.
+
+        Of each: its last offset and position, and the largest timestamp up to it with the last offset of its batch.
+        Then the last three arguments as they are behind the last batch.
+        """
+    def answers(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> list[bytes]:
+        """The response frames of all requests, with their lengths: the first was written at `base_offset`, the others
+        behind it.
+        """
+    def request(self, index: int) -> SingleProduceRequest:
+        """One of them, without its records: to be answered by itself."""
 
 def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
     """The correlation id of a response, and where its message starts in the frame."""

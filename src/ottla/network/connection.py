@@ -30,6 +30,7 @@ from ottla.network.idle_watch import IdleWatch
 from ottla.network.output_queue import OutputQueue
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
+from ottla.network.together import Together
 from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.timing_wheel import TimerTask
@@ -63,13 +64,11 @@ class Connection:
 
     __slots__ = (
         "_failure",
-        "_handler",
         "_idle",
         "_is_flush_due",
         "_muted_until_ms",
         "_output",
         "_reader",
-        "_responses",
         "_resume_pushing",
         "_resume_unmuted",
         "_services",
@@ -77,8 +76,10 @@ class Connection:
         "_unmuting",
         "_watch",
         "fd",
+        "handler",
         "local",
         "peer",
+        "responses",
         "state",
     )
 
@@ -86,9 +87,11 @@ class Connection:
         self._transport = transport
         self._services = services
         self._reader = services.framing(services.memory, self, services.config.socket_request_max_bytes)
-        self._responses = ResponseQueue(self)
+        self.responses = ResponseQueue(self)
+        """Its answers, in the order of its requests."""
         self._output = OutputQueue(self._wait_for_disk, services.on_found)
-        self._handler: ConnectionHandler | None = None
+        self.handler: ConnectionHandler | None = None
+        """Who takes its requests, from its start to its end."""
         self._failure: str | None = None  # why it ends, if a request of it has failed
         self._is_flush_due = False  # what is pushed to the output will be written in this turn without further ado
         self._resume_pushing: Callable[[], None] | None = None
@@ -128,12 +131,12 @@ class Connection:
     @property
     def in_flight_count(self) -> int:
         """Requests whose response has not left the queue."""
-        return len(self._responses)
+        return len(self.responses)
 
     @property
     def pending_bytes(self) -> int:
         """Bytes of responses in memory that the socket has not taken, or that wait for an earlier one."""
-        return self._output.memory_bytes + self._responses.held_bytes
+        return self._output.memory_bytes + self.responses.held_bytes
 
     @property
     def is_blocked(self) -> bool:
@@ -147,7 +150,7 @@ class Connection:
 
     def start(self, handler: ConnectionHandler) -> None:
         """Begin to read; `handler` gets the frames."""
-        self._handler = handler
+        self.handler = handler
         self._idle.start()
         self._move(Event.START)
         self._watch.read(True)
@@ -193,21 +196,21 @@ class Connection:
         like the answers of a peer that sends nothing more: no longer than the idle time. The reason is logged with
         the peer's address, within limits.
         """
-        self._fail_at(self._responses.next if slot is None else slot.number, reason)
+        self._fail_at(self.responses.next if slot is None else slot.number, reason)
 
     def _fail_at(self, number: int, reason: str) -> None:
-        if self.state is _CLOSED or number >= self._responses.end:
+        if self.state is _CLOSED or number >= self.responses.end:
             return
-        is_first, handler = self._failure is None and self.state is not _HALF_CLOSED, self._handler
+        is_first, handler = self._failure is None and self.state is not _HALF_CLOSED, self.handler
         self._failure = reason
-        self._responses.cut(number)
+        self.responses.cut(number)
         self._reader.close()
         self._idle.moved()
         self.drain()
         try:
             if is_first and handler is not None:
                 handler.on_end_of_input()
-            if not self._responses.answers and not self.is_closed:
+            if not self.responses.answers and not self.is_closed:
                 if not self._watch.is_writing:
                     self._write()
                 self._end_if_done()
@@ -229,12 +232,12 @@ class Connection:
             self._unmuting.cancel()
             self._unmuting = None
         self._resume_unmuted = None
-        self._responses.clear()
+        self.responses.clear()
         self._services.metrics.out_bytes -= self._output.memory_bytes
         self._output.clear()
         self._reader.close()
         self._resume_pushing = None
-        handler, self._handler = self._handler, None
+        handler, self.handler = self.handler, None
         self._services.on_closed(self)
         if handler is not None:
             try:
@@ -250,7 +253,7 @@ class Connection:
         self.close("" if error.errno in _LOST else error.strerror or str(error))
 
     def _end_if_done(self) -> None:
-        if self.state in ENDING and not self._responses.answers and not self._output.parts:
+        if self.state in ENDING and not self.responses.answers and not self._output.parts:
             if self.state is not _HALF_CLOSED:
                 self._discard_input()
             self.close()
@@ -330,6 +333,15 @@ class Connection:
 
     # The socket has something to read.
 
+    def is_clear(self, now_ms: int) -> bool:
+        """Whether what was received now need not wait for anything that it asked for before: then it may be served
+        together with what others sent (`ottla.network.together`).
+        """
+        if self.state is not _OPEN or self.responses.answers or self._output.parts:
+            return False
+        self._idle.moved_ms = now_ms
+        return True
+
     def on_received(self, buffer: ReceiveBuffer, begin: int, end: int, now_ms: int) -> None:
         """These bytes of a shared buffer were received for it. The answers wait to be sent with those of others."""
         try:
@@ -393,14 +405,14 @@ class Connection:
 
     def _end_input(self) -> None:
         """The peer sends nothing more. All it asked for has been handed out, and is answered before the end."""
-        if not self._responses.answers and not self._output.parts:
+        if not self.responses.answers and not self._output.parts:
             self.close()
             return
         self._move(Event.PEER_FINISHED)
         self._watch.read(False)
         self._reader.trim()
-        assert self._handler is not None
-        self._handler.on_end_of_input()
+        assert self.handler is not None
+        self.handler.on_end_of_input()
         self._end_if_done()
 
     def resume_for_memory(self) -> None:
@@ -454,13 +466,17 @@ class Connection:
 
         The first of them is `frame`, if that has been found already; it lies in `buffer`.
         """
-        reader, responses, output, handler = self._reader, self._responses, self._output, self._handler
-        metrics, flow = self._services.metrics, self._services.flow
+        reader, responses, output, handler = self._reader, self.responses, self._output, self.handler
+        metrics, flow, together = self._services.metrics, self._services.flow, self._services.together
         hard_max, in_flight_max, out_bytes_min = flow.out_bytes_hard_max, flow.in_flight_max, flow.out_bytes_min
         assert handler is not None
         try:
             while self.state is _OPEN:
                 if frame is None:
+                    if together is not None and reader.has_several:
+                        if metrics.out_bytes <= hard_max and self._take_together(together):
+                            continue
+                        together = None
                     frame = reader.next_frame()
                     if frame is None:
                         break
@@ -486,6 +502,24 @@ class Connection:
             logger.exception("the handler of %r failed; the connection is closed", self)
             self._fail_at(responses.next if frame is None else responses.next - 1, "")
         return self.state is not _CLOSED
+
+    def _take_together(self, together: Together) -> bool:
+        """Have the requests at the front served as one. False where they have to be taken one by one."""
+        reader, responses, services = self._reader, self.responses, self._services
+        buffer, (begin, end) = reader.buffer, reader.unparsed
+        in_flight_max = services.flow.in_flight_max
+        assert buffer is not None
+        if self._output.parts or responses.held_bytes:  # so much that it stops may come of each of them
+            return False
+        before, count_max = responses.next, in_flight_max - len(responses.answers)
+        taken_to = together.take_leading(self, buffer, begin, end, count_max)
+        if taken_to == begin:
+            return False
+        reader.taken(taken_to)
+        services.metrics.requests += responses.next - before
+        if len(responses.answers) >= in_flight_max and self.state is _OPEN:
+            self._move(Event.HIGH_WATER)
+        return True
 
     def on_response(self, parts: Sequence[Part]) -> None:
         """Send this as soon as may be."""
@@ -564,11 +598,11 @@ class Connection:
 
     def _is_full(self) -> bool:
         services = self._services
-        return services.flow.is_full(len(self._responses.answers), self.pending_bytes, services.metrics.out_bytes)
+        return services.flow.is_full(len(self.responses.answers), self.pending_bytes, services.metrics.out_bytes)
 
     def _is_low(self) -> bool:
         services = self._services
-        return services.flow.is_low(len(self._responses.answers), self.pending_bytes, services.metrics.out_bytes)
+        return services.flow.is_low(len(self.responses.answers), self.pending_bytes, services.metrics.out_bytes)
 
     def _wait_for_disk(self, piece: FileSlice) -> None:
         self._services.wait_for_disk(self, piece)
@@ -618,7 +652,7 @@ class Connection:
             return not self._output.is_waiting_for_disk
         if self.state is _HALF_CLOSED or self._failure is not None:
             return True
-        return self.state is _OPEN and not self._responses.answers
+        return self.state is _OPEN and not self.responses.answers
 
     def _on_idle(self) -> None:
         self.close("it did not read its responses" if self._output.parts else "")

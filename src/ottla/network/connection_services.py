@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.network.metrics import NetworkMetrics
     from ottla.network.reactor import Sockets
     from ottla.network.request_memory import RequestMemory
+    from ottla.network.together import Together
     from ottla.runtime.clock import Clock
     from ottla.runtime.cork import Cork
     from ottla.runtime.file_slice import FileSlice
@@ -43,6 +44,8 @@ class ConnectionServices(Struct, kw_only=True, eq=False):
     """Closes those who do not read, when responses take more than `out_bytes_hard_max`."""
     sockets: Sockets
     """Watches their sockets, receives and sends many at a time where that can be."""
+    together: Together | None
+    """Serves requests of theirs as one, where the protocol has somebody who does."""
     wait_for_disk: Callable[[Connection, FileSlice], None]
     """Reads a slice into the page cache elsewhere; `Connection.on_read_ahead` is called when that is done."""
     on_found: Callable[[FileSlice], None]

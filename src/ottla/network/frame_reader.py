@@ -25,6 +25,9 @@ from ottla.network.request_memory import Reader, RequestMemory
 _UNEARNED = 64 * KIB
 """The buffer any announced frame may have."""
 
+_SEVERAL_BYTES = 128
+"""What two frames take that are worth to be looked at together."""
+
 MIXED_MAX = 256 * KIB
 """The largest buffer for a connection of small frames; a larger frame gets a buffer of its own."""
 
@@ -125,6 +128,21 @@ class FrameReader(ABC):
             self._expected = min(self._expected * 2, MIXED_MAX)
         elif count <= self._expected // 8:
             self._expected = max(self._expected // 2, SMALLEST)
+
+    @property
+    def has_several(self) -> bool:
+        """Whether there may be more than one whole frame that nobody has looked at."""
+        return self._end - self._start >= _SEVERAL_BYTES and not self._need
+
+    @property
+    def unparsed(self) -> tuple[int, int]:
+        """Where in `buffer` what is not parsed begins and ends."""
+        return self._start, self._end
+
+    def taken(self, position: int) -> None:
+        """Whole frames up to there, none of them large, have been handed out by somebody else."""
+        self._start = position
+        self._large = 0
 
     @abstractmethod
     def next_frame(self) -> memoryview | None:

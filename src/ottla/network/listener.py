@@ -23,7 +23,9 @@ from ottla.network.listening_socket import bound_sockets, listen
 from ottla.network.metrics import NetworkMetrics
 from ottla.network.reactor import LoopSockets, Reactor, Sockets
 from ottla.network.read_ahead import ReadAhead
+from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
+from ottla.network.together import Arrival, Together
 from ottla.network.transport import SocketTransport, Transport
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
@@ -55,6 +57,7 @@ class Listener:
     is told of each run of requests. `transport` takes over an accepted socket, `framing` says where a request ends.
     `bind_sockets` takes the addresses, and `sockets` watches what is accepted there: where there is no operating
     system, both are others.
+    `together` serves many requests as one, where the framing is `LengthPrefixReader`.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Listener:
         framing: Framing = LengthPrefixReader,
         bind_sockets: BindSockets = bound_sockets,
         sockets: Callable[[asyncio.AbstractEventLoop], Sockets] | None = None,
+        together: Together | None = None,
     ) -> None:
         self.name = name
         self.metrics = NetworkMetrics()
@@ -90,6 +94,7 @@ class Listener:
         self._framing = framing
         self._bind_sockets = bind_sockets
         self._watching = sockets
+        self._together = together
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
         self._read_ahead = ReadAhead(self._ask_for)
@@ -144,6 +149,7 @@ class Listener:
             shed=self._shed,
             flow=FlowControl(config),
             framing=self._framing,
+            together=self._together,
             wait_for_disk=self._wait_for_disk,
             on_found=self._read_ahead.found,
             sockets=self._sockets_of(loop, self._memory),
@@ -155,7 +161,21 @@ class Listener:
     def _sockets_of(self, loop: asyncio.AbstractEventLoop, memory: RequestMemory) -> Sockets:
         if self._watching is not None:
             return self._watching(loop)
-        return Reactor(loop, self._clock, memory, self._cork) if HAS_EPOLL else LoopSockets(loop)
+        return Reactor(loop, self._clock, memory, self._cork, self._take_together) if HAS_EPOLL else LoopSockets(loop)
+
+    def _take_together(self, received: list[Arrival], buffer: ReceiveBuffer, now_ms: int) -> list[Arrival]:
+        """Have what can be served as one of what was received together served so; returns what is left."""
+        together, metrics = self._together, self.metrics
+        if together is None or len(received) < 2 or metrics.out_bytes > self._config.out_bytes_hard_max:
+            return received
+        clear: list[Arrival] = []
+        left: list[Arrival] = []
+        for each in received:
+            (clear if each[0].is_clear(now_ms) else left).append(each)
+        left += together.take(clear, buffer)
+        metrics.requests += len(received) - len(left)
+        metrics.bytes_in += sum(end - begin for _, begin, end in received) - sum(end - begin for _, begin, end in left)
+        return left
 
     async def close(self, drain_ms: int = 0) -> None:
         """Accept no more, read no more, send what is answered within `drain_ms`, then close what is left."""

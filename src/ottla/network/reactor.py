@@ -3,7 +3,8 @@
     epoll's descriptor is readable
       receive   one native call: what all ready sockets hold, into one buffer
                 | request of A | requests of B   | part of C's |  free  |
-      hand out  each connection cuts and handles its own; what they append is gathered over all of them
+      hand out  requests that can be served as one are; of the others each connection cuts and handles its own; what
+                they append is gathered over all of them
       send      one native call: the answers of all of them
       look      connections that receive by themselves, have room to send, or whose peer is gone
 
@@ -18,8 +19,8 @@ A connection that the reactor cannot receive from or send to (TLS) is only watch
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from ottla.native import SocketPoll
 from ottla.network.receive_buffer import KIB, SMALLEST, ReceiveBuffer
@@ -31,6 +32,7 @@ from ottla.runtime.cork import Cork
 
 if TYPE_CHECKING:
     from ottla.network.connection import Connection
+    from ottla.network.together import Arrival
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,10 @@ SHARE_BYTES: Final = SMALLEST
 
 TURN_BYTES: Final = 128 * KIB
 """The buffer that the requests of a turn share."""
+
+
+TakeTogether: TypeAlias = "Callable[[list[Arrival], ReceiveBuffer, int], list[Arrival]]"
+"""Of what was received, in a buffer, at a time of the monotonic clock."""
 
 
 class Sockets(Protocol):
@@ -89,15 +95,27 @@ class Reactor:
         "_memory",
         "_poll",
         "_position",
+        "_take_together",
         "_unsent",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, memory: RequestMemory, cork: Cork) -> None:
-        """Raises OSError where the system has no epoll."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        memory: RequestMemory,
+        cork: Cork,
+        take_together: TakeTogether,
+    ) -> None:
+        """`take_together` serves as one what it can of what was received together, and returns what is left.
+
+        Raises OSError where the system has no epoll.
+        """
         self._loop = loop
         self._clock = clock
         self._memory = memory
         self._cork = cork
+        self._take_together = take_together
         self._poll = SocketPoll()
         self._last: ReceiveBuffer | None = None  # given up here, still held by requests, with room from `_position` on
         self._position = 0
@@ -142,14 +160,14 @@ class Reactor:
             if events & WRITABLE:
                 connection.on_writable()
 
-    def _hand_out(self, received: Sequence[tuple["Connection", int, int]], buffer: ReceiveBuffer) -> None:
+    def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> None:
         now_ms = self._clock.monotonic_ms()
         cork = self._cork
         self._is_turning = True
         try:
             cork.cork()
             try:
-                for connection, begin, end in received:
+                for connection, begin, end in self._take_together(received, buffer, now_ms):
                     connection.on_received(buffer, begin, end, now_ms)
             finally:
                 cork.uncork()  # whatever happened: what is gathered would never go

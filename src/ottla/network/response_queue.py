@@ -57,6 +57,14 @@ class ResponseSlot:
         queue.next = self.number + 1
         queue.answers.append(None)
 
+    @classmethod
+    def at(cls, queue: "ResponseQueue", number: int) -> "ResponseSlot":
+        """The slot of a place that the queue has already, and that nobody else will fill."""
+        slot = cls.__new__(cls)
+        slot._queue = queue
+        slot.number = number
+        return slot
+
     def __del__(self) -> None:
         if self._queue is not None:
             self._queue.abandon(self.number)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.transaction_marker import TransactionMarker
-from ottla.native import walk_batches
+from ottla.native import ProduceRun, walk_batches
 from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.replication.batch_opener import WritableBuffer
@@ -57,6 +57,11 @@ class Follower:
         if on_buffer_free is not None:
             on_buffer_free()
         self._refuse(on_ack)
+
+    def append_run(self, run: ProduceRun, *, on_ack: OnAck, on_buffer_free: Callable[[], None]) -> bool:
+        """Each is refused by itself."""
+        del run, on_ack, on_buffer_free
+        return False
 
     def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
         """Refuse: followers fetch from the leader."""

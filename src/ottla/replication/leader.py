@@ -14,7 +14,7 @@ from msgspec import Struct
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.transaction_marker import EPOCH_FOR_EACH, TransactionMarker
-from ottla.native import BatchInfo, validate_batches
+from ottla.native import BatchInfo, ProduceRun, validate_batches
 from ottla.native.errors import KernelError
 from ottla.records.control import ControlRecordType, EndTransactionMarker
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
@@ -107,6 +107,44 @@ class Leader:
             queue.add(WaitingAppend(records, batches, rules, now_ms, acks, on_ack, on_buffer_free, origin, guard))
             return
         self._append_checked(records, batches, acks, on_ack, on_buffer_free, origin, guard, 0, now_ms)
+
+    def append_run(self, run: ProduceRun, *, on_ack: OnAck, on_buffer_free: Callable[[], None]) -> bool:
+        """Append the batches of many requests; those are taken out of `run` that have something wrong with them.
+
+        True: `on_ack` is called once for all of them, as `append` would for the last, with the base offset of the
+        first, and never before this returns; `on_buffer_free` when their records are no longer needed. False: nothing
+        has happened, and each is to be appended by itself.
+        """
+        partition, queue, acks = self._partition, self._append_queue, run.acks
+        if (
+            partition.held is not None
+            or not partition.is_leader
+            or (queue is not None and queue.waiting)
+            or (acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas)
+        ):
+            return False
+        now_ms = self._clock.now_ms()
+        run.check(partition.log.config.topic_rules, now_ms)
+        if not len(run):
+            return False
+        leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
+        info = partition.log.append_run(
+            run,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            on_free=on_buffer_free,
+            on_stage=None if leader_ack is None else leader_ack.on_stage,
+            sync=partition.flush_before_ack,
+            report_written=acks != ACKS_ALL or self.is_replicated,
+        )
+        if info is None:
+            return False
+        ack = AppendAck(_NONE, None, info.first_offset, info.log_append_time_ms, info.log_start_offset)
+        if leader_ack is None:
+            self._ack_queue.add(info.last_offset + 1, ack, on_ack)
+        else:
+            leader_ack.ack = ack
+        return True
 
     def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
         """See `Partition.append_marker`. It does not wait for batches that are opened: its transaction is over."""

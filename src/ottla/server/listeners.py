@@ -7,6 +7,7 @@ from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.listener import HandlerFactory, Listener
 from ottla.network.request_memory import RequestMemory
+from ottla.network.together import Together
 from ottla.runtime.cork import Cork
 from ottla.runtime.sampled_rate import Windows
 from ottla.server.doors import Doors
@@ -45,8 +46,10 @@ class Listeners(Protocol):
     connections_max: int
     """As many as the limit on open files leaves room for, whatever the settings allow."""
 
-    def listener(self, endpoint: Endpoint, factory: HandlerFactory) -> KafkaListener:
-        """A listener for an endpoint that gives each connection a handler; it is not bound yet."""
+    def listener(self, endpoint: Endpoint, factory: HandlerFactory, together: Together) -> KafkaListener:
+        """A listener for an endpoint that gives each connection a handler, and has requests served as one by `together`
+        where it can; it is not bound yet.
+        """
         ...
 
 
@@ -69,7 +72,7 @@ class SocketListeners:
         windows = Windows(settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1_000)
         self.quotas = ConnectionQuotas(config.max_connections, config.max_connections_per_ip, windows=windows)
 
-    def listener(self, endpoint: Endpoint, factory: HandlerFactory) -> Listener:
+    def listener(self, endpoint: Endpoint, factory: HandlerFactory, together: Together) -> Listener:
         """A listener for an endpoint; it has taken no address yet."""
         return Listener(
             endpoint.host,
@@ -82,4 +85,5 @@ class SocketListeners:
             cork=self._cork,
             quotas=self.quotas,
             memory=self._memory,
+            together=together,
         )

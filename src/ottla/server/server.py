@@ -36,6 +36,7 @@ from ottla.coordination.environment import Environment
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import TELEMETRY, KafkaConnection, KafkaGateway
+from ottla.gateways.kafka.requests_together import RequestsTogether
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.broker_lifecycle import BrokerLifecycle
@@ -260,8 +261,11 @@ class Server:
         )
         has_telemetry = settings.boolean("telemetry.receiver.enable")
         self._gateway = KafkaGateway(self._broker, APIS if has_telemetry else APIS.without(TELEMETRY), sessions)
+        together = RequestsTogether(self._gateway, settings.integer("socket.request.max.bytes"))
         self._listeners = ListenerSet(
-            settings.listeners.opened, lambda endpoint: listeners.listener(endpoint, self._connect), doors.tasks
+            settings.listeners.opened,
+            lambda endpoint: listeners.listener(endpoint, self._connect, together),
+            doors.tasks,
         )
         quotas = listeners.quotas
         self._dynamic_config = DynamicBrokerConfig(

@@ -19,7 +19,7 @@ from uuid import UUID
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
-from ottla.native import BatchInfo, assign_offsets
+from ottla.native import BatchInfo, ProduceRun, assign_offsets
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.file_names import PARTITION_METADATA, TRANSACTION_INDEX_SUFFIX
@@ -230,6 +230,55 @@ class Log:
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def append_run(
+        self,
+        run: ProduceRun,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        on_free: OnFree,
+        on_stage: OnStage | None,
+        sync: bool,
+        report_written: bool,
+    ) -> LogAppendInfo | None:
+        """`append` for each batch of producers in `run`, with one write; what is returned is of all of them.
+
+        `on_free` and `on_stage` are called as there. None, and nothing has happened, where that is not all there is to
+        it: a new segment or leader epoch, a sync that nobody asked for, a duplicate, anything that is refused.
+        """
+        if self._closed or self._resources.writer.failure is not None:
+            return None
+        config, appender, first_offset = self.config, self._appender, self.log_end_offset
+        end_offset = first_offset + run.record_count
+        stamped = config.message_timestamp_type is _LOG_APPEND_TIME
+        stamp, max_timestamp = (now_ms, now_ms) if stamped else (-1, run.max_timestamp)
+        if (
+            leader_epoch > self.leader_epochs.latest_epoch
+            or (not sync and end_offset - self._syncing_offset >= config.flush_messages)
+            or (sync and not self._identity_is_durable)
+            or not appender.takes_run(run, end_offset - 1, max_timestamp, now_ms, config)
+        ):
+            return None
+        batches = run.batches if run.is_idempotent else None
+        if batches is not None and not self._admits(batches):
+            return None
+        records = run.assign(first_offset, leader_epoch, stamp)
+        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + len(records)), on_free, on_stage)
+        flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
+        appender.append_run(run, records, first_offset, config, stamp, token, flags)
+        if batches is not None:
+            self.producers.remember(batches, first_offset, stamp, now_ms)
+        self.log_end_offset = end_offset
+        self.snapshots.bytes_since += len(records)
+        return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
+
+    def _admits(self, batches: Sequence[BatchInfo]) -> bool:
+        """Whether all of them come next from their producers."""
+        try:
+            return self.producers.admit(batches) is None
+        except ApiError:
+            return False
 
     def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         """Enter transactions, whose markers were just appended, in the index."""

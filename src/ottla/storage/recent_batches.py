@@ -1,6 +1,7 @@
 """Where the latest batches of the active segment lie, so that readers at the tail need no look at the disk."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 _BATCHES_MAX: Final = 1024
@@ -29,6 +30,16 @@ class RecentBatches:
         if len(offsets) > 2 * _BATCHES_MAX:
             del offsets[:_BATCHES_MAX]
             del self._positions[:_BATCHES_MAX]
+
+    def extend(self, base_offsets: Sequence[int], positions: Sequence[int], end_position: int) -> None:
+        """These batches were appended one after the other, up to `end_position`."""
+        offsets = self._offsets
+        offsets += base_offsets
+        self._positions += positions
+        self.end_position = end_position
+        if len(offsets) > 2 * _BATCHES_MAX:
+            del offsets[:-_BATCHES_MAX]
+            del self._positions[:-_BATCHES_MAX]
 
     def containing(self, offset: int) -> tuple[int, int] | None:
         """Position and size of the batch that contains `offset`; None when it is older than what is remembered."""

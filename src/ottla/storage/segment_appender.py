@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.native import BatchInfo
+from ottla.native import BatchInfo, ProduceRun
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_io import CLOSED, SYNC, Completion
@@ -129,6 +129,40 @@ class SegmentAppender:
             offset = last_offset + 1
         segment.size = position
         segment.largest_timestamp = indexer.max_timestamp
+        self._writer.append(self._log_handle, start, records, token, flags)
+
+    def takes_run(self, run: ProduceRun, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether none of the batches of `run`, up to `last_offset`, would need a new segment."""
+        room_needed = len(run) * (OffsetIndex.ENTRY_BYTES + TimeIndex.ENTRY_BYTES)
+        return (
+            self.segment.size > 0
+            and self._index_bytes + room_needed <= config.segment_index_bytes
+            and not self.must_roll(run.size, last_offset, max_timestamp, now_ms, config)
+        )
+
+    def append_run(
+        self,
+        run: ProduceRun,
+        records: bytes,
+        first_offset: int,
+        config: LogConfig,
+        log_append_time_ms: int,
+        token: Completion,
+        flags: int,
+    ) -> None:
+        """`append` for each batch of `run` that the segment takes; `records` are all of them, with their offsets."""
+        if not self._log_handle:
+            self.open(config)
+        segment = self.segment
+        start = segment.size
+        entries, time_entries = self._indexer.add_run(
+            run, first_offset, start, log_append_time_ms, config.index_interval_bytes
+        )
+        if entries:
+            self._write_entries(entries, time_entries)
+        segment.size = end = start + len(records)
+        self._recent.extend(*run.layout(first_offset, start), end)
+        segment.largest_timestamp = self._indexer.max_timestamp
         self._writer.append(self._log_handle, start, records, token, flags)
 
     def append_aborted(self, aborted: AbortedTransaction) -> bool:

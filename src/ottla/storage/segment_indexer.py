@@ -1,5 +1,6 @@
 """The indexes of a segment that grows, and when the next entry is due."""
 
+from ottla.native import ProduceRun
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 
@@ -31,6 +32,21 @@ class SegmentIndexer:
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
         return entries
+
+    def add_run(
+        self, run: ProduceRun, base_offset: int, position: int, log_append_time_ms: int, interval_bytes: int
+    ) -> tuple[bytes, bytes]:
+        """`add` for each batch of a run, the first of which has `base_offset` and lies at `position`."""
+        points, self._bytes_since_entry, *latest = run.index_points(
+            base_offset, position, log_append_time_ms, interval_bytes, self._bytes_since_entry, *self.max_timestamp
+        )
+        entries = time_entries = b""
+        for last_offset, at, *latest_there in points:
+            self.max_timestamp = TimestampOffset(*latest_there)
+            entries += self.offset_index.append(last_offset, at)
+            time_entries += self.complete()
+        self.max_timestamp = TimestampOffset(*latest)
+        return entries, time_entries
 
     def complete(self) -> bytes:
         """Enter the greatest timestamp so far in the time index; returns the entry, empty when it is there already."""

@@ -5,7 +5,7 @@ version, 1 byte, from the first one (255: the rest is a frame as it is) | the fr
 
 import struct
 
-from ottla.native import RequestHeader, SingleProduceRequest
+from ottla.native import ProduceRun, RequestHeader, SingleProduceRequest
 from ottla.native.errors import MessageError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_request, decode_request_header, encode_request, encode_response
@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
         return
     found = decode_request(memoryview(frame))
     if isinstance(found, SingleProduceRequest):
-        agrees(found, header, ProduceRequest.decode(header.api_version, frame, header.body_offset))
+        agrees(frame, found, header, ProduceRequest.decode(header.api_version, frame, header.body_offset))
     else:
         assert repr(found) == repr(header)
         assert not is_plain(header, frame), "left to the general codec without need"
@@ -83,7 +83,7 @@ def is_for_one_partition(request: ProduceRequest, version: int) -> bool:
     return request.acks in {-1, 0, 1} and not attributes & TRANSACTIONAL and is_served
 
 
-def agrees(found: SingleProduceRequest, header: RequestHeader, request: ProduceRequest) -> None:
+def agrees(frame: bytes, found: SingleProduceRequest, header: RequestHeader, request: ProduceRequest) -> None:
     """Each field is what the general codec reads, and the answer what it writes."""
     version = header.api_version
     assert is_for_one_partition(request, version)
@@ -98,6 +98,29 @@ def agrees(found: SingleProduceRequest, header: RequestHeader, request: ProduceR
     assert found.records == data.records
     numbers = header.correlation_id << 32 | 7, data.index - 1, -header.correlation_id
     assert found.answer(*numbers) == answer(header.correlation_id, version, request, *numbers)
+    agrees_together(frame, found)
+
+
+def agrees_together(frame: bytes, found: SingleProduceRequest) -> None:
+    """Of two such requests, of two connections or of one, there is a run unless they are large or want no answer."""
+    framed = struct.pack(">i", len(frame)) + frame
+    size, buffer = len(framed), memoryview(framed * 2)
+    runs, left = ProduceRun.gather(buffer, [("a", 0, size), ("b", size, 2 * size)], len(frame))
+    leading = ProduceRun.leading(buffer, 0, 2 * size, len(frame), 2)
+    if not found.acks or len(found.records) > 4_096:
+        assert (runs, leading, len(left)) == ([], None, 2)
+        return
+    [run] = runs
+    assert (left, run.owners, run.arrivals) == ([], ["a", "b"], [("a", 0, size), ("b", size, 2 * size)])
+    for each in (run, leading):
+        assert each is not None
+        assert (len(each), each.end, each.size) == (2, 2 * size, 2 * len(found.records))
+        assert (each.key, each.acks, each.timeout_ms) == (found.key, found.acks, found.timeout_ms)
+        assert each.answers(7, -1, 3)[0] == found.answer(7, -1, 3)
+        assert each.request(1).client_id == found.client_id
+    assert ProduceRun.gather(buffer, [("a", 0, size), ("b", size, 2 * size)], len(frame) - 1)[0] == []
+    assert ProduceRun.gather(buffer, [("a", 0, size - 1), ("b", size, 2 * size)], len(frame))[0] == []
+    assert ProduceRun.leading(buffer, 0, 2 * size - 1, len(frame), 2) is None
 
 
 def answer(

@@ -17,6 +17,7 @@ from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
+from ottla.network.together import Together
 from ottla.network.transport import SocketTransport, Transport
 from ottla.runtime.cork import Cork
 from ottla.runtime.timer import ManualTimer
@@ -180,6 +181,7 @@ def opened(
     cork: Cork | None = None,
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
+    together: Together | None = None,
 ) -> AbstractAsyncContextManager[Door[Echo]]: ...
 @overload
 def opened(
@@ -188,6 +190,7 @@ def opened(
     cork: Cork | None = None,
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
+    together: Together | None = None,
 ) -> AbstractAsyncContextManager[Door[H_co]]: ...
 @asynccontextmanager
 async def opened(
@@ -196,6 +199,7 @@ async def opened(
     cork: Cork | None = None,
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
+    together: Together | None = None,
 ) -> AsyncIterator[Door[Any]]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
@@ -215,6 +219,7 @@ async def opened(
         cork=cork,
         transport=transport,
         framing=framing,
+        together=together,
     )
     await listener.start()
     door = Door(listener, timer, handlers)

@@ -51,7 +51,7 @@ class NoSockets:
         self.connections_max = 10
         self.said: list[str] = []
 
-    def listener(self, endpoint: Endpoint, factory: HandlerFactory) -> NoSocket:
+    def listener(self, endpoint: Endpoint, factory: HandlerFactory, together: object) -> NoSocket:
         return NoSocket(endpoint.listener, self.said)
 
 

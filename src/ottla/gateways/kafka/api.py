@@ -4,13 +4,14 @@ Each API has a file of its own, `api_NN_name.py`, which opens with its version h
 The explicit table of them all is `ottla.gateways.kafka.apis`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from ottla.gateways.kafka.context import RequestContext
+from ottla.native import ProduceRun
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.response_queue import ResponseSlot
 from ottla.protocol.api_keys import APIS, ApiKey
@@ -24,6 +25,9 @@ SingleRequest = SingleProduceRequest | SingleFetchRequest
 HandleSingle = Callable[[Any, Any, ReceiveBuffer, ResponseSlot], None]
 """Serves a `SingleRequest` of its API, which the kernel has read, of the connection that comes first, and answers it
 through the slot. To keep records beyond its return it retains the buffer, and releases it once."""
+HandleRun = Callable[[Sequence[Any], ProduceRun, ReceiveBuffer], bool]
+"""Serves a run of such requests as one, of the connections that come first; False when each is to be served by itself,
+and nothing has happened. To keep the buffer as it is it retains it."""
 
 
 class Api(Struct, frozen=True):
@@ -55,6 +59,7 @@ class Api(Struct, frozen=True):
     advertised_min_version: int | None = None
     decode: Decode | None = None
     handle_single: HandleSingle | None = None
+    handle_run: HandleRun | None = None
     is_between_brokers: bool = False
     is_decided_by_controller: bool = False
     is_own: Callable[[Any], bool] | None = None

@@ -21,6 +21,7 @@ from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.current_leaders import CurrentLeaders
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.network.response_slots import ResponseSlots
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.gateways.kafka.gateway import KafkaConnection
+    from ottla.native import ProduceRun
     from ottla.network.connection import ResponseSlot
     from ottla.network.receive_buffer import ReceiveBuffer
     from ottla.protocol.frame import SingleProduceRequest
@@ -119,6 +121,50 @@ def handle_single(
         request.timeout_ms,
         buffer.release,
     )
+
+
+def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: ReceiveBuffer) -> bool:
+    """Append what many such requests to one partition bring, as one."""
+    first = connections[0]
+    production = RunProduction()
+    if not first.gateway.broker.produce.produce_run(production, first.principal, run, buffer.release):
+        return False
+    buffer.retain()
+    if len(connections) == 1:
+        connections = (first,) * len(run)
+    elif len(connections) != len(run):
+        connections = [owner.handler for owner in run.owners]
+    slots = ResponseSlots([each.connection.responses for each in connections])
+    production.in_flight = connections, run, buffer, slots
+    return True
+
+
+class RunProduction(Struct, eq=False):
+    """As `SingleProduction`, of all requests of a run."""
+
+    in_flight: tuple[Sequence[KafkaConnection], ProduceRun, ReceiveBuffer, ResponseSlots] | None = None
+    is_over: bool = False
+
+    def decide(self, ack: AppendAck) -> None:
+        """Answer all of them, unless that was done. `ack` is that of the first."""
+        in_flight = self.in_flight
+        if in_flight is None:
+            return
+        self.in_flight, self.is_over = None, True
+        connections, run, buffer, slots = in_flight
+        if ack.error is _NONE:
+            answers = run.answers(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset)
+            if connections[0] is connections[-1]:
+                slots.send_to_one(answers)
+            else:
+                slots.send(answers)
+            return
+        for index, (connection, slot) in enumerate(zip(connections, slots.apart(), strict=True)):
+            SingleProduction((connection, run.request(index), buffer, slot)).decide(ack)
+
+    def expire(self) -> None:
+        """The producers' time is up."""
+        self.decide(TIMED_OUT)
 
 
 class SingleProduction(Struct, eq=False):
@@ -221,4 +267,4 @@ def _response(
     return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
 
 
-API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0, handle_single=handle_single)
+API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0, handle_single=handle_single, handle_run=handle_run)

@@ -90,11 +90,11 @@ class KafkaConnection:
     """
 
     __slots__ = (
-        "_held_back",
         "client_instance_id",
         "connection",
         "gateway",
         "has_finished",
+        "held_back",
         "principal",
         "proof",
         "software",
@@ -112,7 +112,7 @@ class KafkaConnection:
         """What the client calls itself and its version (KIP-511); None while it has not said."""
         self.client_instance_id: UUID | None = None
         """The client instance whose metrics come by this connection; None while there are none (KIP-714)."""
-        self._held_back: deque[HeldBack] | None = None
+        self.held_back: deque[HeldBack] | None = None
         """The requests behind one that is a task; None while there is no such task."""
         self.has_finished = False
         """Whether the client sends nothing more: no fetch of it waits, also one that was held back until then."""
@@ -121,9 +121,9 @@ class KafkaConnection:
 
     def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
-        if self._held_back is not None:
+        if self.held_back is not None:
             buffer.retain()
-            self._held_back.append((frame, buffer, slot))
+            self.held_back.append((frame, buffer, slot))
             return
         request = decode_request(frame)
         if self.waiting_fetches and request.api_key != ApiKey.FETCH:
@@ -140,7 +140,7 @@ class KafkaConnection:
         if route is None:
             self._refuse(header, slot)
         elif route.is_task:
-            self._held_back = deque()
+            self.held_back = deque()
             buffer.retain()
             # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
             gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
@@ -164,8 +164,8 @@ class KafkaConnection:
 
     def on_close(self) -> None:
         """The connection is gone; requests held back are dropped, and those that wait for records."""
-        while self._held_back:
-            _, buffer, _ = self._held_back.popleft()
+        while self.held_back:
+            _, buffer, _ = self.held_back.popleft()
             buffer.release()
         for operation in tuple(self.waiting_fetches):
             operation.cancel()
@@ -218,14 +218,14 @@ class KafkaConnection:
         """A task is done, and no longer holds back those behind it."""
         buffer.release()
         self.gateway.task_gate.leave(size)
-        if self._held_back and self.connection.is_muted:
+        if self.held_back and self.connection.is_muted:
             self.connection.when_unmuted(self._go_on)
         else:
             self._go_on()
 
     def _go_on(self) -> None:
         """Nothing holds back those behind any more."""
-        held_back, self._held_back = self._held_back, None
+        held_back, self.held_back = self.held_back, None
         if held_back:
             self._resume(held_back)
 
@@ -240,11 +240,11 @@ class KafkaConnection:
                 self.fail(error, slot)
             finally:
                 buffer.release()
-            if self._held_back is not None:
-                self._held_back = held_back
+            if self.held_back is not None:
+                self.held_back = held_back
                 return
             if held_back and self.connection.is_muted:
-                self._held_back = held_back
+                self.held_back = held_back
                 self.connection.when_unmuted(self._go_on)
                 return
 

@@ -11,6 +11,7 @@ from ottla.network.listener import HandlerFactory, Listener
 from ottla.network.listening_socket import ListenError
 from ottla.network.reactor import LoopSockets
 from ottla.network.request_memory import RequestMemory
+from ottla.network.together import Together
 from ottla.network.transport import Transport
 from ottla.runtime.cork import Cork
 from ottla.server.doors import Doors
@@ -39,7 +40,7 @@ class SimulatedListeners:
         self.connections_max = CONNECTIONS_MAX
         self.quotas = ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
 
-    def listener(self, endpoint: Endpoint, factory: HandlerFactory) -> Listener:
+    def listener(self, endpoint: Endpoint, factory: HandlerFactory, together: Together) -> Listener:
         """A listener for an endpoint; it has taken no address yet."""
         return Listener(
             endpoint.host,
@@ -52,6 +53,7 @@ class SimulatedListeners:
             cork=self._cork,
             quotas=self.quotas,
             memory=self._memory,
+            together=together,
             transport=_accepted,
             bind_sockets=partial(_bind, self._network),
             sockets=_sockets,

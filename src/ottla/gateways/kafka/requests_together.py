@@ -1,0 +1,72 @@
+"""Produce requests that arrive together and are served as one: those of many connections in a turn, or of one pipeline.
+
+What is not a plain Produce to one partition, and what is alone, goes the way it always goes; so does everything of a
+client that has a quota, has proved who it is, or whose requests are held back.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ottla.model.principal import ANONYMOUS
+from ottla.native import ProduceRun
+from ottla.network.connection import Connection
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from ottla.gateways.kafka.api import HandleRun
+    from ottla.gateways.kafka.gateway import KafkaGateway
+    from ottla.network.together import Arrival
+
+_log = logging.getLogger(__name__)
+
+
+class RequestsTogether:
+    """See `ottla.network.together.Together`."""
+
+    __slots__ = ("_frame_bytes_max", "_gateway", "_handle")
+
+    def __init__(self, gateway: "KafkaGateway", frame_bytes_max: int) -> None:
+        self._gateway = gateway
+        self._frame_bytes_max = frame_bytes_max
+        self._handle: HandleRun | None = None
+
+    def take(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> "list[Arrival]":
+        """Serve runs of requests of many connections."""
+        handle = self._handle or self._find_handle()
+        if handle is None or self._gateway.quotas is not None:
+            return received
+        runs, left = ProduceRun.gather(buffer.view, received, self._frame_bytes_max)
+        for run in runs:
+            connections = [connection.handler for connection in run.owners]
+            try:
+                if not all(map(_is_plain, connections)) or not handle(connections, run, buffer):
+                    left += run.arrivals
+            except Exception:
+                _log.exception("requests could not be served as one; their connections are closed")
+                for connection in run.owners:
+                    connection.close("a request failed inside the broker")
+            left += run.refused
+        return left
+
+    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """Serve the run of requests at the front of what one connection sent."""
+        handle, handler = self._handle or self._find_handle(), connection.handler
+        if handle is None or self._gateway.quotas is not None or not _is_plain(handler):
+            return begin
+        run = ProduceRun.leading(buffer.view, begin, end, self._frame_bytes_max, count_max)
+        return run.end if run is not None and handle((handler,), run, buffer) else begin
+
+    def _find_handle(self) -> "HandleRun | None":
+        api = self._gateway.apis.find(ApiKey.PRODUCE)
+        if api is not None and api.serves(ProduceRun.FIRST_VERSION) and api.serves(ProduceRun.LAST_VERSION):
+            self._handle = api.handle_run
+        return self._handle
+
+
+def _is_plain(connection: Any) -> bool:
+    """Whether requests of this connection of the door are served as those of most others.
+
+    A Fetch that waits is answered before what comes behind it is served, and that one by one.
+    """
+    return connection.held_back is None and connection.principal is ANONYMOUS and not connection.waiting_fetches

@@ -1,0 +1,398 @@
+"""Requests that are served as one: written the same and answered with the same bytes as one by one."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ottla.broker.produce import ProduceService
+from ottla.gateways.kafka.requests_together import RequestsTogether
+from ottla.model.error_code import ErrorCode
+from ottla.model.principal import BROKER, Principal
+from ottla.native import ProduceRun, TopicRules, build_batch, decode_records
+from ottla.network.config import NetworkConfig
+from ottla.network.listener import Listener
+from ottla.network.response_queue import ResponseQueue, ResponseSlot
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.frame import decode_response
+from ottla.replication.acknowledgement import AppendAck, OnAck
+from ottla.runtime.deadlines import Deadlines
+from tests.unit.gateways.log_door import LogDoor
+from tests.unit.gateways.test_api_00_produce import (
+    GENERAL,
+    RULES,
+    VERSIONS,
+    WHOLE,
+    Door,
+    Role,
+    frame_of,
+    refused,
+    written,
+)
+
+RULES_OF_TOPIC = TopicRules(max_batch_bytes=1 << 20, max_decompressed_bytes=1 << 20)
+
+
+class RunRole(Role):
+    """Takes runs as well."""
+
+    takes = True
+
+    def append_run(self, run: ProduceRun, *, on_ack: OnAck, on_buffer_free: Callable[[], None]) -> bool:
+        run.check(RULES_OF_TOPIC, 0)
+        if not self.takes or not len(run):
+            return False
+        self.runs.append(len(run))
+        self.told.append((on_ack, on_buffer_free))
+        return True
+
+    def __init__(self, ack: AppendAck | None) -> None:
+        super().__init__(ack)
+        self.runs: list[int] = []
+        self.told: list[tuple[OnAck, Callable[[], None]]] = []
+
+
+class Client:
+    """A connection without a socket: its answers."""
+
+    def __init__(self, door: Door) -> None:
+        self.frames: list[bytes] = []
+        self.lost: list[int] = []
+        self.closed: list[str] = []
+        self.responses = ResponseQueue(self)
+        self.handler: Any = door.connection.gateway.connect(self)  # type: ignore[arg-type]
+        self.is_muted = False
+        self.peer = "a test"
+
+    def on_response(self, parts: Sequence[Any]) -> None:
+        self.frames.append(b"".join(parts))
+
+    def on_held(self, by: int) -> None:
+        del by
+
+    def on_abandoned(self, number: int) -> None:
+        self.lost.append(number)
+
+    def close(self, reason: str) -> None:
+        self.closed.append(reason)
+
+    def fail(self, reason: str, slot: object) -> None:
+        del slot
+        self.closed.append(reason)
+
+    def complain(self, what: str) -> None:
+        del what
+
+
+class Buffer:
+    """Frames that lie one behind the other, and who holds them."""
+
+    def __init__(self, frames: Sequence[bytes]) -> None:
+        self.places = []
+        data = bytearray()
+        for frame in frames:
+            self.places.append((len(data), len(data) + 4 + len(frame)))
+            data += len(frame).to_bytes(4, "big") + frame
+        self.view = memoryview(data)
+        self.held = 0
+
+    def retain(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
+
+
+class Turn:
+    """A door, its clients, and what they have sent in one turn."""
+
+    def __init__(self, frames: Sequence[bytes], door: Door | None = None, **rules: Any) -> None:
+        self.door = door or Door(WHOLE, None, **rules)
+        self.role = RunRole(None)
+        partition: Any = self.door.connection.gateway.broker.produce._replicas.get("t", 0)
+        partition.role = self.role
+        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20)
+        self.buffer = Buffer(frames)
+        self.clients = [Client(self.door) for _ in frames]
+
+    def take(self) -> list[Any]:
+        received = [(client, *place) for client, place in zip(self.clients, self.buffer.places, strict=True)]
+        return self.together.take(received, self.buffer)  # type: ignore[arg-type]
+
+    def take_leading(self, count_max: int = 100) -> int:
+        """All of it was sent by the first client."""
+        client, end = self.clients[0], self.buffer.places[-1][1]
+        return self.together.take_leading(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+
+    def decide(self, ack: AppendAck) -> None:
+        [(on_ack, on_buffer_free)] = self.role.told
+        on_buffer_free()
+        on_ack(ack)
+
+
+def general_answers(frames: Sequence[bytes], ack: AppendAck, counts: Sequence[int]) -> list[tuple[Any, Any]]:
+    """What the general way answers, and what it says of the connection, when `ack` is of the first."""
+    answers, offset = [], ack.base_offset
+    for frame, count in zip(frames, counts, strict=True):
+        door = Door(GENERAL, replace(ack, base_offset=offset) if ack.error is ErrorCode.NONE else ack)
+        slot = door.send(frame)
+        answers.append((slot.frame, door.said))
+        offset += count
+    return answers
+
+
+def files_of(directory: Path) -> list[Path]:
+    return list(directory.glob("*.log"))
+
+
+def batch_of(count: int) -> bytes:
+    return bytes(build_batch([(0, None, b"x", ())] * count))
+
+
+@pytest.mark.parametrize("is_of_one", [False, True], ids=["many connections", "one"])
+def test_a_run_is_answered_with_the_bytes_of_its_requests_one_by_one(
+    is_of_one: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+    @given(
+        written.filter(lambda ack: -1 <= ack.base_offset < 1 << 62) | refused,
+        st.lists(st.tuples(st.sampled_from(list(VERSIONS)), st.integers(1, 5)), min_size=2, max_size=9),
+        st.sampled_from([-1, 1]),
+    )
+    def check(ack: AppendAck, requests: list[tuple[int, int]], acks: int) -> None:
+        # Names and ids are of runs of their own.
+        requests = [each for each in requests if (each[0] < 13) == (requests[0][0] < 13)]
+        if len(requests) < 2:
+            return
+        frames = [frame_of(version, acks=acks, records=batch_of(count)) for version, count in requests]
+        expected = general_answers(frames, ack, [count for _, count in requests])
+        turn = Turn(frames)
+        if is_of_one:
+            assert turn.take_leading() == turn.buffer.places[-1][1]
+        else:
+            assert turn.take() == []
+        assert (turn.role.runs, turn.buffer.held) == ([len(frames)], 1)
+        turn.decide(ack)
+        assert turn.buffer.held == 0
+        if is_of_one:
+            assert b"".join(turn.clients[0].frames) == b"".join(frame for frame, _ in expected)
+        else:
+            assert [b"".join(client.frames) for client in turn.clients] == [frame for frame, _ in expected]
+        turn.decide(ack)  # a second time does not count
+        assert sum(len(client.frames) for client in turn.clients) <= len(frames)
+        assert not any(client.lost or client.closed for client in turn.clients)
+
+    check()
+
+
+def test_what_is_out_of_the_common_is_left_where_it_lies() -> None:
+    plain = frame_of(9)
+    others = {
+        "acks=0": frame_of(9, acks=0),
+        "another partition": frame_of(9, index=1),
+        "another topic": frame_of(9, is_there=False),
+        "by its id": frame_of(13),
+        "no batch": frame_of(9, records=bytes(61)),
+        "a large batch": frame_of(9, records=bytes(build_batch([(0, None, b"x" * 5_000, ())]))),
+        "a broken batch": frame_of(9, records=batch_of(1)[:-1] + b"y"),
+        "a key is asked for by nobody": b"\0\x12\0\0\0\0\0\1\xff\xff",
+        "half a header": plain[:5],
+    }
+    for what, other in others.items():
+        turn = Turn([plain, other, plain])
+        before = bytes(turn.buffer.view)
+        assert turn.take() == [(turn.clients[1], *turn.buffer.places[1])], what
+        assert turn.role.runs == [2], what
+        assert bytes(turn.buffer.view) == before, what
+        assert turn.clients[1].responses.answers == [], what
+
+
+def test_of_one_connection_what_is_out_of_the_common_ends_the_run() -> None:
+    plain = frame_of(9)
+    broken = frame_of(9, records=batch_of(1)[:-1] + b"y")
+    for other in (frame_of(9, acks=0), frame_of(9, index=1), frame_of(13), broken, plain[:5]):
+        turn = Turn([plain, plain, other, plain, plain])
+        assert turn.take_leading() == turn.buffer.places[1][1]
+        assert turn.role.runs == [2]
+        assert len(turn.clients[0].responses.answers) == 2
+    turn = Turn([plain] * 5)
+    assert turn.take_leading(count_max=3) == turn.buffer.places[2][1]
+    assert Turn([plain] * 5).take_leading(count_max=1) == 0
+    assert Turn([broken, plain, plain]).take_leading() == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda turn: setattr(turn.door.connection.gateway, "quotas", object()),
+        lambda turn: setattr(turn.clients[0].handler, "held_back", ()),
+        lambda turn: setattr(turn.clients[0].handler, "principal", Principal(BROKER, "2")),
+        lambda turn: setattr(turn.role, "takes", False),
+        lambda turn: turn.clients[0].handler.waiting_fetches.add(object()),
+    ],
+    ids=["quotas", "held back", "a broker", "not by the log", "behind a fetch that waits"],
+)
+def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn], None]) -> None:
+    for is_of_one in (False, True):
+        turn = Turn([frame_of(9)] * 3)
+        change(turn)
+        if is_of_one:
+            assert turn.take_leading() == 0
+        else:
+            assert sorted(place for _, *place in turn.take()) == [list(place) for place in turn.buffer.places]
+        assert (turn.role.runs, turn.buffer.held) == ([], 0)
+        assert not any(client.responses.answers for client in turn.clients)
+
+
+def test_who_may_not_write_is_refused_by_itself() -> None:
+    turn = Turn([frame_of(9)] * 2, **RULES["authorizer"])
+    assert len(turn.take()) == 2
+    assert turn.role.runs == []
+
+
+def test_an_api_without_it_or_of_fewer_versions_gets_each_request_by_itself() -> None:
+    for api in (replace(WHOLE, handle_run=None), replace(WHOLE, max_version=12)):
+        turn = Turn([frame_of(9)] * 2, Door(api, None))
+        assert len(turn.take()) == 2
+        assert turn.take_leading() == 0
+
+
+def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> None:
+    turn = Turn([frame_of(9)] * 3)
+    assert turn.take() == []
+    [(decide, _)] = turn.role.told
+    turn.door.timer.advance(1_000)
+    for client in turn.clients:
+        [frame] = client.frames
+        response: Any = decode_response(ApiKey.PRODUCE, 9, frame[4:])[1]
+        [topic] = response.responses
+        assert [each.error_code for each in topic.partition_responses] == [ErrorCode.REQUEST_TIMED_OUT]
+    decide(AppendAck(ErrorCode.NONE, base_offset=1))
+    assert decide.__self__.in_flight is None  # type: ignore[attr-defined]
+    assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
+    assert len(turn.door.deadlines) == 0
+
+
+def test_a_run_that_nobody_will_decide_ends_its_connections() -> None:
+    turn = Turn([frame_of(9, acks=1)] * 3)
+    assert turn.take() == []
+    turn.role.told.clear()
+    assert [client.lost for client in turn.clients] == [[0], [0], [0]]
+
+
+def test_a_failure_in_the_middle_closes_the_connections_of_that_run_alone(caplog: pytest.LogCaptureFixture) -> None:
+    turn = Turn([frame_of(9), frame_of(9), frame_of(9, is_there=False)])
+
+    def fail(*_: object, **__: object) -> bool:
+        raise RuntimeError("for the test")
+
+    turn.role.append_run = fail  # type: ignore[method-assign]
+    assert [client for client, *_ in turn.take()] == turn.clients[2:]
+    assert [len(client.closed) for client in turn.clients] == [1, 1, 0]
+    assert "for the test" in caplog.text
+
+
+def test_answers_keep_their_place_among_others_of_their_connection() -> None:
+    turn = Turn([frame_of(9)] * 2)
+    client = turn.clients[0]
+    before = ResponseSlot(client.responses)
+    assert turn.take_leading() == turn.buffer.places[1][1]
+    behind = ResponseSlot(client.responses)
+    behind.send((b"behind",))
+    turn.decide(AppendAck(ErrorCode.NONE, base_offset=4))
+    assert client.frames == []
+    before.send((b"before",))
+    assert (client.frames[0], client.frames[-1], len(client.frames)) == (b"before", b"behind", 4)
+    assert client.responses.held_bytes == 0
+
+
+async def served(listener: Listener, frames: Sequence[bytes]) -> list[list[bytes]]:
+    """Each on a connection of its own, all of them together; the answers that each connection got."""
+    host, port = listener.address
+    streams = [await asyncio.open_connection(host, port) for _ in frames]
+    for (_, writer), frame in zip(streams, frames, strict=True):
+        writer.write(frame)
+    answers = []
+    for reader, writer in streams:
+        writer.write_eof()
+        answers.append(split(await reader.read()))
+        writer.close()
+    return answers
+
+
+def split(data: bytes) -> list[bytes]:
+    frames = []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        frames.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return frames
+
+
+@pytest.mark.parametrize("flushes", [True, False], ids=["on disk", "written"])
+async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: Path, flushes: bool) -> None:
+    door = await LogDoor(tmp_path).open()
+    partition = await door.partition()
+    partition.flush_before_ack = flushes
+    deadlines = Deadlines(door.clock, door.timer)
+    door.produce = ProduceService(door.replicas, deadlines)  # type: ignore[attr-defined]
+    together = RequestsTogether(door.gateway, 1 << 20)
+    config = NetworkConfig()
+    listener = Listener(
+        "127.0.0.1",
+        0,
+        door.gateway.connect,
+        config=config,
+        clock=door.clock,
+        timer=door.timer,
+        together=together,
+    )
+    await listener.start()
+    runs: list[int] = []
+    append_run = partition.role.append_run
+
+    def noted(run: ProduceRun, **options: Any) -> bool:
+        runs.append(len(run))
+        return append_run(run, **options)
+
+    partition.role = SimpleNamespace(  # type: ignore[assignment]
+        append=partition.role.append, append_run=noted, fail=partition.role.fail
+    )
+
+    def frame(value: bytes, acks: int) -> bytes:
+        payload = frame_of(9, acks=acks, records=bytes(build_batch([(0, None, value, ())])))
+        return len(payload).to_bytes(4, "big") + payload
+
+    sent = {}
+    for turn in range(4):
+        frames = []
+        for peer in range(30):
+            values = [b"%d-%d-%d" % (turn, peer, number) for number in range(1 + peer % 3)]
+            frames.append((values, b"".join(frame(value, (1, -1, -1)[peer % 3]) for value in values)))
+        answers = await served(listener, [data for _, data in frames])
+        for (values, _), got in zip(frames, answers, strict=True):
+            assert len(got) == len(values)
+            for value, answer in zip(values, got, strict=True):
+                response: Any = decode_response(ApiKey.PRODUCE, 9, answer)[1]
+                [topic] = response.responses
+                [written_at] = topic.partition_responses
+                assert written_at.error_code == ErrorCode.NONE
+                assert sent.setdefault(written_at.base_offset, value) is value
+    assert any(count > 1 for count in runs)
+    await partition.log.flush()
+    [file] = files_of(Path(partition.log.directory))
+    there = {
+        offset: value for offset, _, _, value, *_ in decode_records(file.read_bytes(), max_decompressed_bytes=1 << 20)
+    }
+    assert there == sent
+    assert len(sent) == 4 * 60
+    await listener.close()
+    await door.close()

@@ -1,0 +1,168 @@
+"""Requests that are served as one: whose they are, in which order they are answered, and that all limits hold."""
+
+import struct
+
+from ottla.network.config import NetworkConfig
+from ottla.network.connection import Connection
+from ottla.network.connection_state import State
+from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.response_slots import ResponseSlots
+from ottla.network.together import Arrival
+from tests.unit.network.peers import Collect, Peer, framed, opened, turns, until
+
+SMALL = 100
+
+
+class TakesSmall:
+    """Takes whole requests of less than 100 bytes but those that begin with a minus; echoes them when it is told."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[ResponseSlots, list[bytes]]] = []
+        self.taken: list[int] = []
+
+    def take(self, received: list[Arrival], buffer: ReceiveBuffer) -> list[Arrival]:
+        taken = [each for each in received if self._end(buffer, *each[1:]) == each[2]]
+        if not taken:
+            return received
+        self._serve([each[0] for each in taken], [bytes(buffer.view[begin:end]) for _, begin, end in taken])
+        return [each for each in received if each not in taken]
+
+    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        frames: list[bytes] = []
+        while len(frames) < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
+            frames.append(bytes(buffer.view[begin:frame_end]))
+            begin = frame_end
+        if frames:
+            self._serve([connection] * len(frames), frames)
+        return begin
+
+    def answer(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for slots, answers in waiting:
+            slots.send(answers)
+
+    def _serve(self, connections: list[Connection], frames: list[bytes]) -> None:
+        self.taken.append(len(frames))
+        self.waiting.append((ResponseSlots([each.responses for each in connections]), frames))
+
+    @staticmethod
+    def _end(buffer: ReceiveBuffer, begin: int, end: int) -> int | None:
+        if end - begin < 5 or buffer.view[begin + 4] == ord("-"):
+            return None
+        (size,) = struct.unpack_from(">i", buffer.view, begin)
+        return begin + 4 + size if size < SMALL and begin + 4 + size <= end else None
+
+
+async def all_send(peers: list[Peer], *data: bytes) -> None:
+    """Each its own, and all of it has arrived, before the loop turns."""
+    for peer, each in zip(peers, data, strict=True):
+        assert peer.sock.send(each) == len(each)
+    for peer, each in zip(peers, data, strict=True):
+        peer.wait_until_arrived(len(each))
+
+
+def padded(text: str) -> bytes:
+    return framed(text.encode() + b" " * 60)
+
+
+async def test_what_is_left_is_handed_out_one_by_one(sockets: str):
+    together = TakesSmall()
+    async with opened(together=together) as door:
+        peers = [await door.peer() for _ in range(6)]
+        requests = [framed(b"%d" % n) for n in range(4)] + [framed(b"-"), framed(b"x" * 5_000)]
+        await all_send(peers, *requests)
+        for peer, request in zip(peers[4:], requests[4:], strict=True):
+            assert await peer.receive(len(request)) == request
+        assert together.taken == ([4] if sockets == "reactor" else [])
+        assert door.listener.metrics.requests == 6
+        assert door.listener.metrics.bytes_in == sum(map(len, requests))
+        together.answer()
+        for peer, request in zip(peers[:4], requests[:4], strict=True):
+            assert await peer.receive(len(request)) == request
+        assert door.listener.metrics.out_bytes == 0
+
+
+async def test_who_waits_for_an_answer_is_not_among_them_and_keeps_its_order(sockets: str):
+    together = TakesSmall()
+    async with opened(Collect, together=together) as door:
+        peers = [await door.peer() for _ in range(3)]
+        await all_send(peers, *[framed(b"-%d" % n) for n in range(3)])
+        await until(lambda: all(handler.requests for handler in door.handlers))
+        await all_send(peers, *[framed(b"+%d" % n) for n in range(3)])
+        await until(lambda: all(len(handler.requests) == 2 for handler in door.handlers))
+        assert together.taken == []
+        for handler in door.handlers:
+            handler.answer(1)
+            handler.answer(0)
+        for number, peer in enumerate(peers):
+            assert await peer.receive_frame() == b"-%d" % number
+            assert await peer.receive_frame() == b"+%d" % number
+
+
+async def test_the_pipeline_of_one_is_taken_up_to_its_limit(sockets: str):
+    together = TakesSmall()
+    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=5)) as door:
+        peer = await door.peer()
+        requests = [padded(f"{n}") for n in range(12)]
+        await all_send([peer], b"".join(requests))
+        await until(lambda: together.taken)
+        await turns()
+        assert together.taken == [5]
+        [connection] = door.listener.connections
+        assert (connection.state, connection.in_flight_count) == (State.PAUSED, 5)
+        while sum(together.taken) < 12 or together.waiting:
+            together.answer()
+            await turns()
+        assert max(together.taken) <= 5
+        assert await peer.receive(sum(map(len, requests))) == b"".join(requests)
+        assert door.listener.metrics.requests == 12
+
+
+async def test_between_requests_that_are_not_taken_the_others_keep_their_order(sockets: str):
+    together = TakesSmall()
+    async with opened(Collect, together=together) as door:
+        peer = await door.peer()
+        requests = [padded("a"), padded("b"), padded("-c"), padded("d"), padded("e")]
+        await all_send([peer], b"".join(requests))
+        await until(lambda: door.handlers[0].requests)
+        together.answer()
+        for index in range(len(door.handlers[0].requests)):
+            door.handlers[0].answer(index)
+        assert await peer.receive(sum(map(len, requests))) == b"".join(requests)
+
+
+async def test_those_that_closed_meanwhile_get_nothing_and_keep_nobody_waiting(sockets: str):
+    together = TakesSmall()
+    async with opened(together=together) as door:
+        peers = [await door.peer() for _ in range(4)]
+        requests = [padded(f"{n}") * 2 for n in range(4)]
+        await all_send(peers, *requests)
+        await until(lambda: sum(together.taken) == 8)
+        peers[1].reset()
+        await until(lambda: door.listener.metrics.connections_open == 3)
+        together.answer()
+        for number in (0, 2, 3):
+            assert await peers[number].receive(len(requests[number])) == requests[number]
+
+
+async def test_to_let_go_of_them_unanswered_closes_their_connections(sockets: str):
+    together = TakesSmall()
+    async with opened(together=together) as door:
+        peers = [await door.peer() for _ in range(3)]
+        await all_send(peers, *[padded("x") * 2 for _ in range(3)])
+        await until(lambda: sum(together.taken) == 6)
+        together.waiting.clear()
+        for peer in peers:
+            assert await peer.receive_end() == b""
+        assert door.listener.metrics.connections_open == 0
+
+
+async def test_while_answers_that_nobody_reads_take_too_much_nothing_is_taken_together(sockets: str):
+    together = TakesSmall()
+    async with opened(Collect, together=together) as door:
+        peers = [await door.peer() for _ in range(3)]
+        door.listener.metrics.out_bytes = NetworkConfig().out_bytes_hard_max + 1
+        await all_send(peers, *[padded("x") * 2 for _ in range(3)])
+        await until(lambda: all(len(handler.requests) == 2 for handler in door.handlers))
+        assert together.taken == []
+        door.listener.metrics.out_bytes = 0
