@@ -45,7 +45,7 @@ OF_TASKS = ("Attempt", "rows")
 STARTS = [(step, when) for step in ("Owner", "take over") for when in ("before", "after")]
 """Those of the first batch of a driver: another kill of the rounds in which one was killed."""
 NOTED = ("Spark's commit", "after")
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = "-XX:TieredStopAtLevel=1"
 """A JVM lives for a few batches here: compiled well, they would be done by then."""
 DRIVER_EVERY = 5
 """In so many rounds the driver is killed once: it takes the longest to come back."""
