@@ -23,6 +23,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ottla", "pyspark_ottla", "msgspec")
 ROWS = 100
+QUICK = "-XX:TieredStopAtLevel=1"
 PROGRAM = """
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -100,6 +101,8 @@ def run(line: str, directory: Path, spark: SparkCluster) -> None:
     words.mkdir(exist_ok=True)
     submit = words / "spark-submit"
     given = f"--master {spark.master} --driver-memory 512m --executor-memory 512m --conf spark.ui.enabled=false"
+    # A JVM that lives for one small job is done before it would be compiled well.
+    given += f" --driver-java-options {QUICK} --conf spark.executor.extraJavaOptions={QUICK}"
     submit.write_text(f'#!/bin/sh\nexec {HOME}/bin/spark-submit {given} "$@"\n')
     submit.chmod(0o700)
     left_out = ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME")
