@@ -6,7 +6,7 @@ kilobytes after the last index entry.
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -38,7 +38,7 @@ from ottla.storage.log_state import LogState
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.producer_replay import ProducerReplay
-from ottla.storage.segment_tail import SegmentTail, read_tail
+from ottla.storage.segment_tail import SegmentTail, read_tail, recovered_tail
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index_loading import TransactionIndexLoading
 
@@ -148,24 +148,35 @@ class LogLoader:
             if not self._has_indexes(segment) or not (checkpoints.was_clean or recovery.has_sound_indexes(segment)):
                 recovery.rebuild_indexes(segment)
         cut, trusted_up_to = None, LONG_MAX
+        batches: Sequence[BatchInfo] | None = None
         tail = read_tail(self._disk, segments[-1]) if checkpoints.was_clean else None
         if tail is None:
             point = segments[-1].base_offset if checkpoints.was_clean else checkpoints.recovery_point
             cut = recovery.recover(segments, point)
             trusted_up_to = segments[0].base_offset if point is None else point
-            tail = read_tail(self._disk, segments[-1])
+            newest = recovery.newest
+            if newest is not None and newest.segment is segments[-1]:
+                tail, batches = recovered_tail(self._disk, newest), newest.batches
+            else:
+                tail = read_tail(self._disk, segments[-1])
             assert tail is not None, "a recovered segment can be read to its end"
         log_start_offset = max(checkpoints.log_start_offset, segments[0].base_offset)
         if log_start_offset > tail.end_offset:
-            tail = self._begin_anew(segments, log_start_offset)
+            tail, batches = self._begin_anew(segments, log_start_offset), ()
             recovery.to_sync.clear()
             self._saw_markers = False
-        state = self._state(segments, tail, log_start_offset, trusted_up_to)
+        state = self._state(segments, tail, log_start_offset, trusted_up_to, batches)
         return LoadedLog(state, recovery.scanned_bytes, cut, tuple(recovery.damaged), tuple(recovery.to_sync))
 
     def _state(
-        self, segments: list[LogSegment], tail: SegmentTail, log_start_offset: int, trusted_up_to: int
+        self,
+        segments: list[LogSegment],
+        tail: SegmentTail,
+        log_start_offset: int,
+        trusted_up_to: int,
+        batches: Sequence[BatchInfo] | None,
     ) -> LogState:
+        """`batches` are those of the newest segment where they were read."""
         end_offset = tail.end_offset
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
@@ -173,7 +184,7 @@ class LogLoader:
         indexes = TransactionIndexLoading(self._disk, segments, end_offset, trusted_up_to)
         if self._saw_markers:
             indexes.rebuild_from_trusted()
-        snapshot_offset, producers = replay.load(segments, end_offset, indexes.rebuild_from)
+        snapshot_offset, producers = replay.load(segments, end_offset, indexes.rebuild_from, batches)
         transaction_index = indexes.complete(replay.aborted, self._unsynced)
         return LogState(
             segments,

@@ -10,6 +10,7 @@ segment is cut.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from ottla.storage.open_file import OpenFile
 from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.segment_recovery import index_batches, walk_segment
 from ottla.storage.time_index import TimeIndex
+
+BATCHES_KEPT_MAX: Final = 256
+"""More are read again rather than held: ten thousand logs that hold a few records each are what a start waits for."""
 
 
 class CutTail(Struct, frozen=True):
@@ -55,17 +59,31 @@ class DamagedSegment(Struct, frozen=True):
         )
 
 
+class RecoveredSegment(Struct, frozen=True):
+    """What recovery knows of a segment that it went through, which need not be read again."""
+
+    segment: LogSegment
+    indexer: SegmentIndexer
+    end_offset: int
+    first_timestamp: int | None
+    """That of the first batch; None when it was not among those that were read."""
+    batches: tuple[BatchInfo, ...] | None
+    """All that are in it; None when some were not read, or there are more than `BATCHES_KEPT_MAX`."""
+
+
 class LogRecovery:
     """Recovers the segments of one log, in place. BLOCKING."""
 
     __slots__ = (
         "_disk",
         "_drops_cache",
+        "_found",
         "_interval_bytes",
         "_on_batch",
         "_topic_partition",
         "_unsynced",
         "damaged",
+        "newest",
         "scanned_bytes",
         "to_sync",
     )
@@ -94,9 +112,12 @@ class LogRecovery:
         self._on_batch = on_batch
         self._unsynced = unsynced
         self._drops_cache = drops_cache
+        self._found: dict[str, bytes | None] = {}
         self.scanned_bytes = 0
         self.damaged: list[DamagedSegment] = []
         self.to_sync: list[str] = []
+        self.newest: RecoveredSegment | None = None
+        """The last segment that was recovered and is as it should be."""
 
     def recover(self, segments: list[LogSegment], recovery_point: int | None) -> CutTail | None:
         """Check `segments` from the recovery point on; those that go are removed from the list.
@@ -150,6 +171,7 @@ class LogRecovery:
         walk_segment(file, segment.size, segment.base_offset, 0, on_batch, check_crc=False)
         self.scanned_bytes += segment.size
         indexer.complete()
+        self._found.clear()
         self._write_indexes(segment, indexer, is_closed=True)
 
     def _recover_segment(
@@ -164,14 +186,23 @@ class LogRecovery:
             self._disk.remove(segment.path(INDEX_SUFFIX))
             self._disk.remove(segment.path(TIME_INDEX_SUFFIX))
             self._disk.remove(segment.path(TRANSACTION_INDEX_SUFFIX))
+            self.newest = RecoveredSegment(segment, _new_indexer(segment), segment.base_offset, None, ())
             return segment.base_offset, 0, None
         if not self._disk.exists(segment.log_path):
             return segment.base_offset, 0, None  # nothing was ever written to it: its file is made by the first write
         if self._drops_cache:
             self._disk.drop_cache(segment.log_path)
+        self._found.clear()
         indexer, position = self._trusted_indexes(segment, point)
         file = OpenFile(self._disk, segment.log_path)
-        on_batch = index_batches(indexer, self._interval_bytes, self._on_batch)
+        batches: list[BatchInfo] = []
+
+        def see(batch: BatchInfo) -> None:
+            if len(batches) <= BATCHES_KEPT_MAX:
+                batches.append(batch)
+            self._on_batch(batch)
+
+        on_batch = index_batches(indexer, self._interval_bytes, see)
         walk = walk_segment(file, segment.size, segment.base_offset, position, on_batch)
         self.scanned_bytes += walk.position - position
         if walk.reason is not None and not may_cut:
@@ -187,18 +218,29 @@ class LogRecovery:
             self.to_sync.append(segment.log_path)
         indexer.complete()
         self._write_indexes(segment, indexer, is_closed=not is_newest)
+        has_all = position == 0
+        self.newest = RecoveredSegment(
+            segment,
+            indexer,
+            walk.end_offset,
+            batches[0].max_timestamp if has_all and batches else None,
+            tuple(batches) if has_all and len(batches) <= BATCHES_KEPT_MAX else None,
+        )
         return walk.end_offset, cut_bytes, walk.reason
 
     def _trusted_indexes(self, segment: LogSegment, point: int) -> tuple[SegmentIndexer, int]:
         """An indexer with the entries that are sound and below `point`, and the position of the last of them."""
         nothing = _new_indexer(segment), 0
         index_path, time_index_path = segment.path(INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)
-        if point <= segment.base_offset or not (self._disk.exists(index_path) and self._disk.exists(time_index_path)):
+        if point <= segment.base_offset:
             return nothing
-        offset_index = OffsetIndex(segment.base_offset, self._disk.read_bytes(index_path), growing=True)
+        offset_entries, time_entries = self._content(index_path), self._content(time_index_path)
+        if offset_entries is None or time_entries is None:
+            return nothing
+        offset_index = OffsetIndex(segment.base_offset, offset_entries, growing=True)
         offset_index.truncate_to_sound(segment.size)
         offset_index.truncate_to(point)
-        time_index = TimeIndex(segment.base_offset, self._disk.read_bytes(time_index_path), growing=True)
+        time_index = TimeIndex(segment.base_offset, time_entries, growing=True)
         time_index.truncate_to_sound()
         if not len(offset_index) or not len(time_index):
             return nothing
@@ -237,10 +279,13 @@ class LogRecovery:
                     self._unsynced.add(path)
 
     def _content(self, path: str) -> bytes | None:
-        try:
-            return self._disk.read_bytes(path)
-        except FileNotFoundError:
-            return None
+        """What an index of the segment that is being recovered held before; None without one."""
+        if path not in self._found:
+            try:
+                self._found[path] = self._disk.read_bytes(path)
+            except FileNotFoundError:
+                self._found[path] = None
+        return self._found[path]
 
 
 def _new_indexer(segment: LogSegment) -> SegmentIndexer:

@@ -35,13 +35,18 @@ class ProducerReplay:
         """The transactions that were found aborted on the way."""
 
     def load(
-        self, segments: Sequence[LogSegment], end_offset: int, aborted_from: int
+        self,
+        segments: Sequence[LogSegment],
+        end_offset: int,
+        aborted_from: int,
+        newest_batches: Sequence[BatchInfo] | None = None,
     ) -> tuple[int, ProducerStateManager]:
         """The offset of the snapshot that was used, -1 for none, and the producers at `end_offset`.
 
         `aborted` has all transactions whose marker is at `aborted_from` or after it: a later snapshot is not used.
 
-        Batches before the log start count as long as they are there: who sent them may send them again.
+        Batches before the log start count as long as they are there: who sent them may send them again. Those of the
+        newest segment are not read again when they are given.
         """
         snapshot_offset, states = self._newest_snapshot(end_offset, aborted_from)
         for state in states:
@@ -50,7 +55,8 @@ class ProducerReplay:
         if snapshot_offset < end_offset:
             for index, segment in enumerate(segments):
                 if index + 1 == len(segments) or segments[index + 1].base_offset > snapshot_offset:
-                    self._replay(segment, snapshot_offset, producers)
+                    known = newest_batches if index + 1 == len(segments) else None
+                    self._replay(segment, snapshot_offset, producers, known)
         return snapshot_offset, producers
 
     def _newest_snapshot(self, end_offset: int, offset_max: int) -> tuple[int, list[ProducerState]]:
@@ -70,13 +76,23 @@ class ProducerReplay:
             self._disk.remove(path)
         return -1, []
 
-    def _replay(self, segment: LogSegment, from_offset: int, producers: ProducerStateManager) -> None:
+    def _replay(
+        self,
+        segment: LogSegment,
+        from_offset: int,
+        producers: ProducerStateManager,
+        known: Sequence[BatchInfo] | None,
+    ) -> None:
         def on_batch(_: int, batch: BatchInfo) -> None:
             if batch.base_offset >= from_offset:
                 aborted = producers.update(batch, batch.base_offset, batch.max_timestamp, self._now_ms)
                 if aborted is not None:
                     self.aborted.append(aborted)
 
+        if known is not None:
+            for batch in known:
+                on_batch(0, batch)
+            return
         if segment.size == 0:
             return
         start = self._position_before(segment, from_offset)

@@ -5,6 +5,7 @@ from msgspec import Struct
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.log_recovery import RecoveredSegment
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.offset_index import OffsetIndex
@@ -38,6 +39,15 @@ class SegmentTail(Struct, frozen=True):
             indexer=SegmentIndexer(self.offset_index, self.time_index, self.segment.size - indexed_up_to),
             transaction_index=transaction_index,
         )
+
+
+def recovered_tail(disk: Disk, recovered: RecoveredSegment) -> SegmentTail:
+    """The tail of a segment that recovery went through. BLOCKING."""
+    segment, indexer, timestamp = recovered.segment, recovered.indexer, recovered.first_timestamp
+    if timestamp is None and segment.size:
+        timestamp = next(scan_batches(OpenFile(disk, segment.log_path), 0, segment.size)).max_timestamp
+    first_timestamp = NO_TIMESTAMP if timestamp is None else timestamp
+    return SegmentTail(segment, indexer.offset_index, indexer.time_index, recovered.end_offset, first_timestamp)
 
 
 def read_tail(disk: Disk, segment: LogSegment) -> SegmentTail | None:

@@ -63,6 +63,22 @@ async def test_a_start_after_a_kill_checks_what_lies_beyond_the_recovery_point(t
         assert disk.bytes_read[second.name] >= second.stat().st_size
 
 
+async def test_a_start_after_a_kill_reads_what_is_in_one_segment_once(tmp_path: Path):
+    """Batches, producers and indexes alike: ten thousand such logs are what a start waits for."""
+    async with opened(tmp_path / "data") as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch(2, producer_id=7, epoch=0, sequence=2 * each) for each in range(9)])
+        path = copy_as_after_a_kill(tmp_path / "data")
+    disk = WatchedDisk()
+    async with opened(path, disk=disk) as directory:
+        [file] = files_of(path / str(ORDERS), ".log")
+        assert disk.bytes_read[file.name] == file.stat().st_size
+        log = await directory.log()
+        assert log.log_end_offset == 18
+        [producer] = log.producers
+        assert (producer.producer_id, producer.last_sequence) == (7, 17)
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 async def test_a_newest_segment_without_an_index_can_be_loaded(tmp_path: Path, suffix: str):
     path = await written(tmp_path)
