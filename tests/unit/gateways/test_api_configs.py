@@ -265,7 +265,7 @@ async def test_replacing_settings_of_all_brokers_reaches_their_topics(door):
         ((TOPIC, "x", [("retention.ms", "1")]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ((TOPIC, "bad name", []), ErrorCode.INVALID_TOPIC_EXCEPTION),
         ((BROKER, "1", [("num.partitions", "3")]), ErrorCode.INVALID_CONFIG),
-        ((BROKER, "9", []), ErrorCode.INVALID_REQUEST),
+        ((BROKER, "9", []), ErrorCode.BROKER_ID_NOT_REGISTERED),
         ((99, "x", []), ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -103,7 +103,7 @@ def test_settings_that_do_nothing_may_be_set_to_their_default_and_deleted():
     [
         (topic_resource("x"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (topic_resource("bad name"), ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (ConfigResource(ConfigResourceType.BROKER, "9"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ConfigResourceType.BROKER, "9"), ErrorCode.BROKER_ID_NOT_REGISTERED),
         (ConfigResource(ConfigResourceType.BROKER, "one"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ConfigResourceType.CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ConfigResourceType.BROKER_LOGGER, "1"), ErrorCode.INVALID_REQUEST),

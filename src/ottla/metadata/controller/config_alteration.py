@@ -1,9 +1,9 @@
 """Decides about changed settings, one operation at a time (KIP-339), or all of a resource at once (KIP-133).
 
 Errors, as Kafka answers them: INVALID_REQUEST (a resource or a key twice, a resource that has no settings here, no
-value), UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG (unknown, not supported, read-only, a bad value, APPEND to what is no
-list); that one names every setting of the resource it is about. Kafka takes an unknown setting of a broker without a
-word and refuses a read-only one with INVALID_REQUEST.
+value), UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_CONFIG (unknown, not supported, read-only, a bad
+value, APPEND to what is no list); that one names every setting of the resource it is about. Kafka takes an unknown
+setting of a broker without a word and refuses a read-only one with INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -126,7 +126,8 @@ def _changes(
         return _topic_changes(image, request, broker_settings)
     if kind == ConfigResourceType.BROKER:
         if name and name not in map(str, image.brokers):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
+            code = ErrorCode.BROKER_ID_NOT_REGISTERED if name.isdecimal() else ErrorCode.INVALID_REQUEST
+            raise ApiError(code, f"there is no broker {name}")
         is_known = not name or own_id in (None, int(name))
         return _broker_changes(image, request, broker_settings if is_known else None, own_id)
     if kind in SETTINGS_OF_NAMES and name:
