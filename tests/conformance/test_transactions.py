@@ -19,12 +19,18 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from ottla.client.errors import ClientError
 from ottla.client.options import ClientOptions
 from ottla.client.producer import Producer as OttlaProducer
 from ottla.client.producer_options import ProducerOptions
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import PATIENCE_S
+from tests.conformance.clients.peer_programs import FranzGoClient
+from tests.conformance.clients.program import encoded
+from tests.conformance.needed_peers import needed_peer
 from tests.conformance.topics import new_topic
+from tests.hostile.raw_peer import RawPeer
 
 PARTITIONS = 3
 
@@ -204,15 +210,43 @@ class OttlaTransactions:
         self.loop.close()
 
 
-Transactions = ConfluentTransactions | PythonTransactions | AioTransactions | OttlaTransactions
+class GoTransactions:
+    """Transactions by franz-go."""
+
+    def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
+        with needed_peer():
+            self.client = FranzGoClient(broker)
+        self.client.program.call("transactional", handle=transactional_id, id=transactional_id)
+        self.transactional_id = transactional_id
+
+    def run(self, topic: str, values: list[bytes], *, commit: bool) -> None:
+        records = [{"partition": number % PARTITIONS, "value": encoded(value)} for number, value in enumerate(values)]
+        self.client.program.call(
+            "transaction", handle=self.transactional_id, topic=topic, records=records, commit=commit
+        )
+
+    def close(self) -> None:
+        self.client.close()
+
+
+Transactions = ConfluentTransactions | PythonTransactions | AioTransactions | OttlaTransactions | GoTransactions
 LIBRARIES: dict[str, Callable[[BrokerProcess, str], Transactions]] = {
     "confluent-kafka": ConfluentTransactions,
     "kafka-python": PythonTransactions,
     "aiokafka": AioTransactions,
     "Ottla client": OttlaTransactions,
+    "franz-go": GoTransactions,
 }
 each_library = pytest.mark.parametrize(
-    "library", [pytest.param(name, marks=pytest.mark.proves(client=name), id=name) for name in LIBRARIES]
+    "library",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.proves(client=name), *([pytest.mark.peer] if name == "franz-go" else [])],
+            id=name,
+        )
+        for name in LIBRARIES
+    ],
 )
 
 
@@ -366,6 +400,55 @@ def test_offsets_of_a_transaction_hold_when_it_is_committed_and_not_before(group
 
     asyncio.run(by_ottla())
     assert committed_offset() == 7
+
+
+@pytest.mark.peer
+@pytest.mark.proves(client="franz-go", feature="consume, transform and produce exactly once")
+def test_a_copy_in_go_has_each_record_once_whatever_is_aborted(group_broker: BrokerProcess) -> None:
+    source, target = new_topic(group_broker, PARTITIONS), new_topic(group_broker, PARTITIONS)
+    values = fill(group_broker, source, 200)
+    with needed_peer():
+        client = FranzGoClient(group_broker)
+    count = client.program.call("copy", topic=source, target=target, group=uuid4().hex, id=new_id(), count=len(values))
+    client.close()
+    assert count > len(values) // 20
+    assert read_committed(group_broker, target) == sorted(values)
+
+
+@pytest.mark.long
+@pytest.mark.proves(client="Ottla client", feature="a producer that was too slow goes on")
+def test_a_producer_whose_transaction_took_too_long_aborts_and_goes_on(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    with BrokerProcess(tmp_path_factory.mktemp("slow") / "data", settings) as broker:
+        topic = new_topic(broker, PARTITIONS)
+        asyncio.run(be_too_slow(broker, topic))
+        assert read_committed(broker, topic) == [b"in time"]
+
+
+async def be_too_slow(broker: BrokerProcess, topic: str) -> None:
+    options = ProducerOptions(transactional_id="slow", transaction_timeout_ms=5_000)
+    async with OttlaProducer(ClientOptions.of(broker.bootstrap), options) as producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer.send_and_wait(topic, b"too late", partition=1)
+        await asyncio.to_thread(until_aborted, broker, "slow")
+        with pytest.raises(ClientError):
+            await producer.send_and_wait(topic, b"refused", partition=1)
+        await producer.abort_transaction()
+        producer.begin_transaction()
+        await producer.send(topic, b"in time", partition=1)
+        await producer.commit_transaction()
+
+
+def until_aborted(broker: BrokerProcess, transactional_id: str) -> None:
+    """Wait until the coordinator has aborted what the id had open."""
+    request, deadline = DescribeTransactionsRequest((transactional_id,)), time.monotonic() + PATIENCE_S
+    with RawPeer(broker.port) as peer:
+        while peer.ask(request, 0).transaction_states[0].transaction_state != "CompleteAbort":
+            assert time.monotonic() < deadline, "the transaction goes on"
+            time.sleep(0.05)
 
 
 @pytest.mark.proves(client="confluent-kafka", feature="transactions are there after a kill -9")

@@ -41,6 +41,9 @@ type command struct {
 	Metadata   string            `json:"metadata"`
 	Configs    map[string]string `json:"configs"`
 	Offsets    map[int32]int64   `json:"offsets"`
+	ID         string            `json:"id"`
+	Target     string            `json:"target"`
+	Commit     bool              `json:"commit"`
 }
 
 type record struct {
@@ -61,6 +64,7 @@ type header struct {
 type driver struct {
 	address   string
 	consumers map[string]*consumer
+	producers map[string]*kgo.Client // with transactions
 	admin     *kadm.Client
 }
 
@@ -68,6 +72,9 @@ type operation func(*driver, context.Context, command) (any, error)
 
 var operations = map[string]operation{
 	"produce":           produce,
+	"transactional":     openTransactional,
+	"transaction":       transaction,
+	"copy":              copyInTransactions,
 	"reader":            openReader,
 	"member":            openMember,
 	"poll":              onConsumer((*consumer).poll),
@@ -100,7 +107,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	d := &driver{os.Args[1], map[string]*consumer{}, kadm.NewClient(client)}
+	d := &driver{os.Args[1], map[string]*consumer{}, map[string]*kgo.Client{}, kadm.NewClient(client)}
 	lines := bufio.NewReader(os.Stdin)
 	answers := json.NewEncoder(os.Stdout)
 	for {
