@@ -25,7 +25,7 @@ def test_the_world_is_bad_enough_to_break_transactions_v1_without_verification()
 
 def test_transactions_are_committed_at_all():
     outcomes = []
-    for seed in range(10):
+    for seed in range(20):
         world = World(seed)
         world.run(STEPS)
         outcomes += [each.decided for producer in world.producers for each in producer.transactions]

@@ -146,7 +146,11 @@ class ModelPartition:
 
 
 class ModelProducer:
-    """A client: one request at a time, asked again until an answer comes; it gives up when it is fenced off."""
+    """A client: one request at a time, asked again until an answer comes.
+
+    When a record is refused it aborts, and with transactions V1 asks who it is, saying who it was: its transaction may
+    have taken too long. It gives up when another has taken over.
+    """
 
     def __init__(self, world: "World", number: int, version: int) -> None:
         self.world = world
@@ -168,7 +172,7 @@ class ModelProducer:
         if self.request is not None:
             self.world.send(self.request)
         elif self.identity is None:
-            self._ask(self._init)
+            self._become(None)
         elif not self.transactions or self.transactions[-1].decided in ("committed", "aborted"):
             self.transactions.append(Written())
         else:
@@ -191,17 +195,23 @@ class ModelProducer:
         self.request = None
         return True
 
-    def _init(self, turn: int) -> None:
-        def on_answer(answer: Any) -> None:
-            if self._answered(turn):
-                if answer.error is ErrorCode.NONE:
-                    self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-                elif answer.error in RETRIABLE:
-                    self._ask(self._init)
-                else:
-                    self.is_over = True
+    def _become(self, expected: ProducerIdentity | None) -> None:
+        """Ask who it is; `expected` is who it was."""
 
-        self.world.init(InitProducer(ID, 10_000), self.world.replier(on_answer))
+        def request(turn: int) -> None:
+            def on_answer(answer: Any) -> None:
+                if self._answered(turn):
+                    if answer.error is ErrorCode.NONE:
+                        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+                        self.sequences.clear()
+                    elif answer.error in RETRIABLE:
+                        self._ask(request)
+                    else:
+                        self.is_over = True
+
+            self.world.init(InitProducer(ID, 10_000, expected), self.world.replier(on_answer))
+
+        self._ask(request)
 
     def _write(self, transaction: Written) -> None:
         value = Value(self.number, len(self.transactions), len(transaction.values))
@@ -254,8 +264,11 @@ class ModelProducer:
                 transaction.acknowledged.add(value)
             elif error in RETRIABLE:
                 self._ask(lambda turn: self._produce(turn, transaction, value, partition, identity, sequence))
+            elif self.version >= 2:
+                self._end(transaction, commit=False)
             else:
-                self.is_over = True
+                transaction.decided = "aborted"
+                self._become(identity)
 
         self.world.partitions[partition].produce(identity, sequence, value, self.version, self.world.replier(on_answer))
 
@@ -313,7 +326,7 @@ class World:
             elif chance < 0.010:
                 self._load()
             elif chance < 0.05:
-                self.timer.advance(self.rng.choice((5, 50, 2_000)))
+                self.timer.advance(self.rng.choice((5, 50, 2_000, 12_000)))
             elif chance < 0.35:
                 self.rng.choice(self.producers[-2:]).step()
             elif self.on_the_way:
