@@ -527,6 +527,16 @@ class Connection:
         if not self._is_flush_due:
             self._schedule_flush()
 
+    def on_answer(self, answer: bytes) -> None:
+        """`on_response` of nothing but bytes, and some."""
+        output, services, size = self._output, self._services, len(answer)
+        output.parts.append(answer)
+        output.memory_bytes += size
+        services.metrics.out_bytes += size
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            services.sockets.flush_soon(self)
+
     def on_held(self, by: int) -> None:
         """Answers that wait for an earlier one take more or fewer bytes."""
         self._services.metrics.out_bytes += by
@@ -550,7 +560,12 @@ class Connection:
         """
         output, metrics = self._output, self._services.metrics
         memory_before = output.memory_bytes
-        output.sent(memory_before if sent_bytes is None else sent_bytes)
+        if sent_bytes is None:
+            output.sent_bytes += memory_before
+            output.memory_bytes = 0
+            output.parts.clear()
+        else:
+            output.sent(sent_bytes)
         moved_bytes = memory_before - output.memory_bytes
         metrics.bytes_out += moved_bytes
         metrics.out_bytes -= moved_bytes

@@ -132,7 +132,7 @@ class FrameReader(ABC):
     @property
     def has_several(self) -> bool:
         """Whether there may be more than one whole frame that nobody has looked at."""
-        return self._end - self._start >= _SEVERAL_BYTES and not self._need
+        return self._end - self._start >= _SEVERAL_BYTES and not self._need and self.buffer is not None
 
     @property
     def unparsed(self) -> tuple[int, int]:

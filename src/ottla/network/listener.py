@@ -168,13 +168,14 @@ class Listener:
         together, metrics = self._together, self.metrics
         if together is None or len(received) < 2 or metrics.out_bytes > self._config.out_bytes_hard_max:
             return received
-        clear: list[Arrival] = []
-        left: list[Arrival] = []
-        for each in received:
-            (clear if each[0].is_clear(now_ms) else left).append(each)
-        left += together.take(clear, buffer)
+        clear = [each for each in received if each[0].is_clear(now_ms)]
+        others: list[Arrival] = []
+        if len(clear) < len(received):
+            are_clear = set(map(id, clear))
+            others = [each for each in received if id(each) not in are_clear]
+        left = together.take(clear, buffer) + others
         metrics.requests += len(received) - len(left)
-        metrics.bytes_in += sum(end - begin for _, begin, end in received) - sum(end - begin for _, begin, end in left)
+        metrics.bytes_in += received[-1][2] - received[0][1] - sum([end - begin for _, begin, end in left])
         return left
 
     async def close(self, drain_ms: int = 0) -> None:

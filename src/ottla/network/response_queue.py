@@ -31,6 +31,10 @@ class Sender(Protocol):
         """An answer whose turn it is."""
         ...
 
+    def on_answer(self, answer: bytes) -> None:
+        """One that is nothing but bytes."""
+        ...
+
     def on_held(self, by: int) -> None:
         """The bytes of answers that wait for an earlier one have changed."""
         ...

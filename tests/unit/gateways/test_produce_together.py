@@ -74,6 +74,9 @@ class Client:
     def on_response(self, parts: Sequence[Any]) -> None:
         self.frames.append(b"".join(parts))
 
+    def on_answer(self, answer: bytes) -> None:
+        self.frames.append(answer)
+
     def on_held(self, by: int) -> None:
         del by
 

@@ -16,8 +16,11 @@ import pytest
 
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.frame_reader import MIXED_MAX
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.network.response_queue import Part
+from ottla.network.response_slots import ResponseSlots
+from ottla.network.together import Arrival
 from ottla.runtime.file_slice import FileSlice
 from tests.unit.network.peers import Door, Echo, framed, opened, turns, until
 
@@ -114,6 +117,85 @@ class Wilful(Echo):
             self.answer()
 
 
+class WilfulTogether:
+    """Takes requests of many peers, or several of one, as it pleases; answers them together when it is told to, or has
+    each answered by itself.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.unanswered: list[tuple[ResponseSlots, list[bytes], ReceiveBuffer]] = []
+        self.taken_count = 0
+
+    def take(self, received: list[Arrival], buffer: ReceiveBuffer) -> list[Arrival]:
+        taken, left = [], []
+        for connection, begin, end in received:
+            is_whole = frame_end(buffer, begin, end) == end
+            wanted = is_whole and has_answer(handler_of(connection).count) and self.rng.random() < 0.8
+            (taken if wanted else left).append((connection, begin, end))
+        answers = [self._asked(connection, buffer, begin, end) for connection, begin, end in taken]
+        self._keep([connection for connection, *_ in taken], answers, buffer)
+        return left
+
+    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        answers: list[bytes] = []
+        while len(answers) < count_max and self.rng.random() < 0.8 and has_answer(handler_of(connection).count):
+            next_begin = frame_end(buffer, begin, end)
+            if next_begin is None:
+                break
+            answers.append(self._asked(connection, buffer, begin, next_begin))
+            begin = next_begin
+        self._keep([connection] * len(answers), answers, buffer)
+        return begin
+
+    def _asked(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int) -> bytes:
+        handler = handler_of(connection)
+        peer, number = NAME.unpack_from(buffer.view, begin + 4)
+        assert handler.peer in (None, peer), "a request of another peer"
+        assert number == handler.count, "requests are handed out once and in order"
+        assert bytes(buffer.view[begin:end]) == request(peer, number)
+        handler.peer, handler.count = peer, number + 1
+        return b"".join(bytes(part) for part in answer(peer, number))  # type: ignore[arg-type]
+
+    def _keep(self, connections: list[Connection], answers: list[bytes], buffer: ReceiveBuffer) -> None:
+        if not answers:
+            return
+        self.taken_count += len(answers)
+        slots = ResponseSlots([each.responses for each in connections])
+        if self.rng.random() < 0.2:
+            handlers = [handler_of(each) for each in connections]
+            for slot, handler in zip(slots.apart(), handlers, strict=True):
+                buffer.retain()
+                handler.unanswered.append((slot.number, buffer, slot))
+            return
+        buffer.retain()
+        self.unanswered.append((slots, answers, buffer))
+        if self.rng.random() < 0.3:
+            self.answer()
+
+    def answer(self) -> None:
+        if self.unanswered:
+            slots, answers, buffer = self.unanswered.pop(self.rng.randrange(len(self.unanswered)))
+            if len({id(queue) for queue in slots.queues}) == 1:
+                slots.send_to_one(answers)
+            else:
+                slots.send(answers)
+            buffer.release()
+
+
+def handler_of(connection: Connection) -> Wilful:
+    assert isinstance(connection.handler, Wilful)
+    return connection.handler
+
+
+def frame_end(buffer: ReceiveBuffer, begin: int, end: int) -> int | None:
+    """Where the frame ends that begins there, if it does."""
+    if end - begin < 4:
+        return None
+    (size,) = struct.unpack_from(">i", buffer.view, begin)
+    return begin + 4 + size if begin + 4 + size <= end and size <= MIXED_MAX else None
+
+
 class Stepper:
     """A peer that takes one step when it is told to."""
 
@@ -199,9 +281,10 @@ class Stepper:
 class Life:
     """A listener, its peers, and what happens to them."""
 
-    def __init__(self, door: Door[Wilful], rng: Random) -> None:
+    def __init__(self, door: Door[Wilful], rng: Random, together: WilfulTogether) -> None:
         self.door = door
         self.rng = rng
+        self.together = together
         self.peers = [Stepper(number, door, rng) for number in range(rng.randint(1, 5))]
         self.closing: asyncio.Task[None] | None = None
 
@@ -213,7 +296,8 @@ class Life:
         elif choice < 0.6:
             peer.receive(rng.choice(PIECES))
         elif choice < 0.75 and self.door.handlers:
-            rng.choice(self.door.handlers).answer()
+            who: list[Wilful | WilfulTogether] = [*self.door.handlers, self.together]
+            rng.choice(who).answer()
         elif choice < 0.97:
             await turns(rng.randint(1, 3))
         elif choice < 0.99:
@@ -236,6 +320,7 @@ class Life:
                         peer.finish()
                 for handler in self.door.handlers:
                     handler.answer()
+                self.together.answer()
                 await asyncio.sleep(0)
             if self.closing is not None:
                 await self.closing
@@ -255,14 +340,19 @@ class Life:
             while handler.unanswered:
                 handler.answer()
             assert handler.closed == 1
+        while self.together.unanswered:
+            self.together.answer()
         assert door.listener.metrics.out_bytes == 0
         assert (door.memory.pool.in_use_bytes, door.memory.assembling_bytes, door.memory.waiting_count) == (0, 0, 0)
 
 
-async def live(seed: int, file: BinaryIO) -> None:
+async def live(seed: int, file: BinaryIO) -> int:
+    """How many requests were taken together: none with every other seed."""
     rng = Random(seed)
-    async with opened(lambda connection: Wilful(connection, rng, file), CONFIG) as door:
-        life = Life(door, rng)
+    together = WilfulTogether(rng)
+    taking = together if seed % 2 else None
+    async with opened(lambda connection: Wilful(connection, rng, file), CONFIG, together=taking) as door:
+        life = Life(door, rng, together)
         shut_down_at = rng.randrange(STEPS) if rng.random() < 0.2 else None
         for step in range(STEPS):
             await life.step()
@@ -270,6 +360,7 @@ async def live(seed: int, file: BinaryIO) -> None:
                 life.shut_down()
         await life.end()
         life.check()
+    return together.taken_count
 
 
 @pytest.mark.parametrize(
@@ -284,12 +375,14 @@ async def test_no_answer_is_lost_doubled_or_anothers(seeds: range):
     with tempfile.TemporaryFile() as file:
         file.write(CONTENT)
         file.flush()
+        taken_count = 0
         for seed in seeds:
             try:
-                await live(seed, file)
+                taken_count += await live(seed, file)
             except BaseException as error:
                 error.add_note(f"the seed is {seed}")
                 raise
+        assert taken_count > len(seeds)
 
 
 async def test_the_checker_notices_an_answer_that_is_lost_doubled_or_anothers():
