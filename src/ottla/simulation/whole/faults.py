@@ -4,7 +4,7 @@ Some kinds of faults are left out of a schedule, others come often (swarm testin
 is over after a while; several may be there at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -29,13 +29,14 @@ class _Fault(Struct, frozen=True):
 class Faults:
     """Makes things go wrong, from `start` to `end`. Belongs to the world."""
 
-    def __init__(self, cluster: SimulatedCluster, rng: Rng) -> None:
+    def __init__(self, cluster: SimulatedCluster, rng: Rng, kinds: Sequence[str] = ()) -> None:
+        """Of these kinds, or of those that are drawn."""
         self._cluster = cluster
         self._rng = rng
         self._is_over = False
         self._has_cut_power = False
-        kinds = [kind for kind in _KINDS if rng.random() < 0.5] or list(_KINDS)
-        self.names = sorted(kinds)
+        drawn = [kind for kind in _KINDS if rng.random() < 0.5] or list(_KINDS)
+        self.names = sorted(kinds or drawn)
         self._drawn = [kind for kind in self.names for _ in range(_KINDS[kind].weight)]
         self._pause_s = rng.uniform(0.5, PAUSE_S[1])
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from ottla.replication.in_sync_replicas import InSyncReplicas
 from ottla.replication.partition import ACKS_LEADER
-from ottla.simulation.whole.disk import HostDisk
+from ottla.simulation.whole.log_io import SimulatedLogIo
 
 
 def _leader_alone(_in_sync: InSyncReplicas, _before: int, leader_end_offset: int, *_: Any) -> int:
@@ -20,7 +20,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 PLANTED: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {
     "ack-before-isr": lambda: patch.object(InSyncReplicas, "high_watermark", _leader_alone),
-    "ack-before-sync": lambda: patch.object(HostDisk, "synced", _nothing),
+    "ack-before-sync": lambda: patch.object(SimulatedLogIo, "_sync", _nothing),
     "coordinator-early": lambda: patch("ottla.coordination.shard_log.ACKS_ALL", ACKS_LEADER),
     "no-epoch-check": lambda: patch("ottla.broker.replica_reader.diverging_epoch", _nothing),
 }

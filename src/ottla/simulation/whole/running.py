@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -59,13 +59,13 @@ class WholeResult(Struct, frozen=True):
 _RECORD: Final = re.compile(r" *[0-9.]+ (sender-.*: at |copier-.*: copied )")
 
 
-def run(seed: int, faults_s: float = FAULTS_S, *, is_quiet: bool = False) -> WholeResult:
-    """Run a seed; `is_quiet` leaves the faults out."""
+def run(seed: int, faults_s: float = FAULTS_S, *, kinds: Sequence[str] = ()) -> WholeResult:
+    """Run a seed, with faults of these kinds, or of those that it draws."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     try:
         with _one_thread():
             try:
-                return _Run(seed, directory, faults_s, is_quiet=is_quiet).result()
+                return _Run(seed, directory, faults_s, kinds).result()
             finally:
                 _bury_the_dead()
     finally:
@@ -92,14 +92,13 @@ class _Setup(Client):
 
 
 class _Run:
-    def __init__(self, seed: int, directory: Path, faults_s: float, *, is_quiet: bool) -> None:
+    def __init__(self, seed: int, directory: Path, faults_s: float, kinds: Sequence[str]) -> None:
         self._seed = seed
         self._faults_s = faults_s
-        self._is_quiet = is_quiet
         self._cluster = cluster = SimulatedCluster(seed, directory)
         self._seen = Seen()
         self._rng = cluster.draw_rng()
-        self._faults = Faults(cluster, cluster.draw_rng())
+        self._faults = Faults(cluster, cluster.draw_rng(), kinds)
         self._clients: list[Client] = []
 
     def result(self) -> WholeResult:
@@ -143,8 +142,7 @@ class _Run:
             *(self._new(Copier, f"copier-{number}") for number in range(2)),
             *(self._new(Member, f"member-{number}", protocol=self._protocol(self._rng)) for number in range(2)),
         ]
-        if not self._is_quiet:
-            self._faults.start()
+        self._faults.start()
         passed: asyncio.Future[None] = cluster.loop.create_future()
         cluster.loop.in_world(self._faults_s, passed.set_result, None)
         await passed
