@@ -120,6 +120,8 @@ COMPATIBILITY_TAIL = """
   wait for `fetch.min.bytes` when others are there that do not fit its limits; Kafka waits.
 - **A Fetch ends with a whole batch** where the next does not fit and the broker knows where it begins; Kafka sends as
   much of it as fits, which clients drop. `fetch.min.bytes` counts it in both.
+- **A Fetch that waits for records** is answered with what there is when its client asks for something else behind it
+  on the same connection, whose answer would have to wait for it; Kafka lets it wait.
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
 - **Replicas that are out of sync and eligible (KIP-966)** are always kept; they end also when an election makes the ISR

@@ -114,7 +114,8 @@ class OutputQueue:
                 elif type(first) is FileSlice and first.size > GATHER_MAX_BYTES and transport.sends_files:
                     if not self._is_first_at_hand(first):
                         return
-                    self._send_slice(transport, first)
+                    if not self._send_slice(transport, first):
+                        return  # it says when it has room again; to ask at once is to send in small pieces
                 elif not self._send_gathered(transport):
                     return
         except (BlockingIOError, InterruptedError):
@@ -207,8 +208,10 @@ class OutputQueue:
         self.is_waiting_for_disk = True
         self._read_ahead(replace(piece, size=min(piece.size, _CHUNK_BYTES)))
 
-    def _send_slice(self, transport: Transport, piece: FileSlice) -> None:
-        sent = send_file(transport.fileno(), piece.fd, piece.position, min(piece.size, self._checked_bytes))
+    def _send_slice(self, transport: Transport, piece: FileSlice) -> bool:
+        """Whether the socket took all that it was offered."""
+        wanted = min(piece.size, self._checked_bytes)
+        sent = send_file(transport.fileno(), piece.fd, piece.position, wanted)
         self.sent_bytes += sent
         if sent == piece.size:
             del self.parts[0]
@@ -217,3 +220,4 @@ class OutputQueue:
         else:
             self.parts[0] = self._rest(piece, sent)
             self._checked_bytes = max(self._checked_bytes - sent, 0)
+        return sent == wanted

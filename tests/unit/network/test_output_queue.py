@@ -164,6 +164,28 @@ def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
     assert bytes(received) == b"header" + CONTENT[5 : 5 + 400 * KIB] + b"trailer"
 
 
+def test_a_socket_that_took_less_of_a_file_than_it_was_offered_is_left_until_it_has_room(
+    fd: int, monkeypatch: pytest.MonkeyPatch
+):
+    takes = iter([100 * KIB, 50 * KIB, 250 * KIB, 300 * KIB])
+    offered: list[tuple[int, int]] = []
+
+    def send_file(_socket: int, _fd: int, position: int, size: int) -> int:
+        offered.append((position, size))
+        return min(size, next(takes))
+
+    monkeypatch.setattr("ottla.network.output_queue.send_file", send_file)
+    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue.push((FileSlice(fd, 0, 400 * KIB, None), FileSlice(fd, 0, 300 * KIB, None)))
+    with socket.socket() as sock:
+        transport = SocketTransport.of(sock)
+        for calls in (1, 2, 4):
+            queue.write_to(transport)
+            assert len(offered) == calls
+    assert offered == [(0, 400 * KIB), (100 * KIB, 300 * KIB), (150 * KIB, 250 * KIB), (0, 300 * KIB)]
+    assert not queue.parts
+
+
 def test_what_somebody_else_has_sent_is_not_sent_again():
     whole = b"one" + b"two two" + b"3"
     for count in range(len(whole) + 1):
