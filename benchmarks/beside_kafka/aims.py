@@ -46,7 +46,9 @@ DD = "dd MB/s"
 TIMES_ALONE = "p99, times that alone"
 IDLE_COUNT = "how many"
 IDLE_MEMORY = "PSS KB an idle connection"
-NEITHER_WAY = frozenset({CLIENT_CORES, OTHERS_CORES, DD, IDLE_COUNT})
+BATCH_KB = "KB a batch"
+"""What there is to consume: batches are the smaller the sooner the broker took what the producer had."""
+NEITHER_WAY = frozenset({CLIENT_CORES, OTHERS_CORES, DD, IDLE_COUNT, BATCH_KB})
 """What says something of the machine and the load, and nothing of the brokers."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.beside_kafka.aims import BATCH_KB
+from benchmarks.beside_kafka.batch_sizes import kilobytes_a_batch
 from benchmarks.beside_kafka.process_usage import pss_mb
 from benchmarks.beside_kafka.session import Session
 
@@ -25,6 +27,7 @@ def measure(session: Session) -> None:
             session.record(row, "produce records/s", done["records"] / done["seconds"])
             read = load.consume("many", count=done["records"], partitions=wanted)
             session.record(row, "consume records/s", read["records"] / read["seconds"])
+            session.record(row, BATCH_KB, kilobytes_a_batch(broker.log_directory, "many"))
             memory = pss_mb(broker.pid)
             session.record(row, "PSS MB", memory)
             broker.stop()

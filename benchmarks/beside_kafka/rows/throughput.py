@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from benchmarks.beside_kafka.aims import CLIENT_CORES
+from benchmarks.beside_kafka.aims import BATCH_KB, CLIENT_CORES
+from benchmarks.beside_kafka.batch_sizes import kilobytes_a_batch
 from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.process_usage import CpuSeconds
 from benchmarks.beside_kafka.session import Session
@@ -36,6 +37,7 @@ def measure(session: Session, broker: Broker, groups: Set[str]) -> None:
                 used = session.measure_cpu(broker)
                 read = load.consume(topic, count=done["records"], partitions=partitions)
                 record_throughput(session, consumed, read, used())
+                session.record(consumed, BATCH_KB, kilobytes_a_batch(broker.log_directory, topic))
 
 
 def record_throughput(session: Session, row: str, done: dict[str, Any], used: CpuSeconds) -> None:
