@@ -61,12 +61,14 @@ def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "Spark
 
     Those of Avro and Protocol Buffers are given as what is decoded from them, and texts as what does not decode.
     """
-    from ottla.pipelines.compiler.sources import RECORD_SCHEMA
+    from ottla.pipelines.compiler.sources import RECORD_SCHEMA, newest_by_key
 
     topic = source.topics[0] if source.topics else source.name
     records = [_record(source, row, topic, number) for number, row in enumerate(rows)]
     made = spark.createDataFrame(records, RECORD_SCHEMA)
-    return _with_data(spec, source, made) if source.format in ("avro", "protobuf") else made
+    if source.format in ("avro", "protobuf"):
+        made = _with_data(spec, source, made)
+    return newest_by_key(made) if source.table else made
 
 
 def _with_data(spec: PipelineSpec, source: Source, records: "DataFrame") -> "DataFrame":

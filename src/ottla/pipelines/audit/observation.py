@@ -1,5 +1,7 @@
 """Counting rows where they pass, as observed metrics of the query: no second pass over the data."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -10,15 +12,22 @@ _LOW_BITS = 0xFFFFFFFF
 
 
 def observe(
-    rows: DataFrame, point: Point, *, time: str | Column | None = None, where: Column | None = None
+    rows: DataFrame,
+    point: Point,
+    *,
+    time: str | Column | None = None,
+    where: Column | None = None,
+    of: Sequence[str] | None = None,
+    also: Sequence[Column] = (),
 ) -> DataFrame:
     """The same rows, counted and summed at a point; with `where` only those that meet it.
 
-    `time` is a column of event time (a timestamp). Each point of a query has one name, so a DataFrame that is observed
+    `time` is a column of event time (a timestamp). The sums are over the columns `of`, or over all. `also` are other
+    aggregates, each with a name, to be told with these: a second observation would have each row copied once more. Each point of a query has one name, so a DataFrame that is observed
     may be used in two branches of it: Spark then counts one of them. A batch that `foreachBatch` evaluates twice is
     counted twice, unless it is persisted.
     """
-    hashes = f.xxhash64(*(_hashable(rows, name) for name in rows.columns))
+    hashes = f.xxhash64(*(_hashable(rows, name) for name in of or rows.columns))
     # The two halves by themselves: a sum of 64-bit hashes overflows, which is an error in ANSI mode.
     metrics = {
         "rows": f.count(f.lit(1)) if where is None else f.count_if(where),
@@ -29,7 +38,7 @@ def observe(
         at = f.unix_millis(f.col(time) if isinstance(time, str) else time)
         chosen = at if where is None else f.when(where, at)
         metrics |= {"first_time_ms": f.min(chosen), "last_time_ms": f.max(chosen)}
-    return rows.observe(point.name, *(metric.alias(name) for name, metric in metrics.items()))
+    return rows.observe(point.name, *(metric.alias(name) for name, metric in metrics.items()), *also)
 
 
 def _sum(values: Column, where: Column | None) -> Column:

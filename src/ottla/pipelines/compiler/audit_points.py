@@ -1,12 +1,17 @@
-"""Where the audit of a pipeline counts rows: what comes into a source or step, and each way out of it.
+"""Where rows of a pipeline are counted: what comes into a source or step, and each way out of it.
+
+Without an audit they are only counted (`NAME?` on the way in, `NAME` on the way out), with one they are summed, too.
+A place is one observation in either case, as Spark copies every row for each.
 
 A step balances, so that `pipeline audit` may say that a row is missing, where every way out of it is counted in the
 same query: its dead letters may be those of another sink.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from ottla.pipelines.audit.observation import observe
 from ottla.pipelines.audit.report import Point
@@ -14,16 +19,26 @@ from ottla.pipelines.audit.report import Point
 
 @dataclass(frozen=True, slots=True)
 class AuditPoints:
-    """Counts for one query, or for none (`letters_of` is None): then rows pass as they are."""
+    """Counts for one query."""
 
     letters_of: frozenset[str] | None
-    """The sources and steps whose dead letters the query writes."""
+    """The sources and steps whose dead letters the query writes; None where there is no audit."""
 
-    def entering(self, name: str, rows: DataFrame, *, refuses: bool) -> DataFrame:
-        """All rows that are decoded or judged; `refuses` says whether some may become dead letters."""
+    def writes_letters_of(self, name: str) -> bool:
+        """Whether there is an audit, of a query that writes the dead letters of this source or step."""
+        return self.letters_of is not None and name in self.letters_of
+
+    def entering(
+        self, name: str, rows: DataFrame, *, refuses: bool, of: Sequence[str] | None = None, also: Sequence[Column] = ()
+    ) -> DataFrame:
+        """All rows that are decoded or judged; `refuses` says whether some may become dead letters.
+
+        The rows are summed over the columns `of`, or over all; `also` are other aggregates that are to be known.
+        """
         if self.letters_of is None:
-            return rows
-        return observe(rows, Point(name, "in", balanced=not refuses or name in self.letters_of))
+            return rows.observe(f"{name}?", f.count(f.lit(1)).alias("rows"), *also)
+        balanced = not refuses or name in self.letters_of
+        return observe(rows, Point(name, "in", balanced=balanced), of=of, also=also)
 
     def dropping(self, name: str, rows: DataFrame, dropped: Column) -> DataFrame:
         """Of all rows those that are dropped."""
@@ -31,11 +46,13 @@ class AuditPoints:
 
     def leaving(self, name: str, rows: DataFrame) -> DataFrame:
         """The rows that go on."""
-        return rows if self.letters_of is None else observe(rows, Point(name, "out"))
+        if self.letters_of is None:
+            return rows.observe(name, f.count(f.lit(1)).alias("rows"))
+        return observe(rows, Point(name, "out"))
 
     def refused(self, name: str, rows: DataFrame) -> DataFrame:
         """The rows that become dead letters of this query."""
-        if self.letters_of is None or name not in self.letters_of:
+        if not self.writes_letters_of(name):
             return rows
         return observe(rows, Point(name, "dead_letters"))
 

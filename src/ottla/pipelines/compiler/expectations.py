@@ -19,9 +19,12 @@ _BAD = "bad"
 
 
 def expect(
-    step: str, action: Expect, rows: DataFrame, audit: AuditPoints = NO_AUDIT
+    step: str, action: Expect, rows: DataFrame, audit: AuditPoints = NO_AUDIT, *, parting: bool = False
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows that go on, and those set aside with `_reason`; None where no condition sets aside.
+
+    Those are two branches of the query, and Spark computes what lies before them once for each; `parting` has the rows
+    shuffled before, so that it is computed once. That takes an audit, as both branches then need all columns.
 
     What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition and, where it
     only warns, went on.
@@ -32,9 +35,11 @@ def expect(
         f.count_if(_fails(each) & goes_on if each.on_fail == "warn" else _fails(each)).alias(f"{_BAD}:{each.name}")
         for each in action.expect
     ]
-    judged = rows.observe(f"{step}?", f.count(f.lit(1)).alias("rows"), *counts)
     aside, dropped = _names(deciding, "dlq"), _names(deciding, "drop")
-    judged = audit.entering(step, judged, refuses=bool(aside)).withColumn(_VERDICT, _first(deciding))
+    if parting and aside and ORIGIN in rows.columns and audit.writes_letters_of(step):
+        # The observation behind it keeps the conditions from being tried before it, where the branches would differ.
+        rows = rows.repartition(f.col(f"{ORIGIN}.partition"), f.col(f"{ORIGIN}.offset"))
+    judged = audit.entering(step, rows, refuses=bool(aside), also=counts).withColumn(_VERDICT, _first(deciding))
     if dropped:
         judged = audit.dropping(step, judged, f.col(_VERDICT).isin(dropped))
     stopping = _names(deciding, "fail")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.audit_points import AuditPoints
@@ -18,7 +17,7 @@ from ottla.pipelines.compiler.python_modules import StepError
 from ottla.pipelines.compiler.records import letters, record
 from ottla.pipelines.compiler.steps import Rows, apply
 from ottla.pipelines.spec.lineage import owned
-from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
+from ottla.pipelines.spec.model import Deduplicate, PipelineSpec, Sink, Source, State, Step, TopicSink, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,8 @@ def compile_pipeline(
     wanted: frozenset[str] | None = None,
     audited: frozenset[str] | None = None,
 ) -> Compiled:
-    """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test.
+    """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test; of a table the
+    newest record of each key.
 
     `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
     steps whose dead letters the query writes, which are those that can balance. Raises StepError for a step that Spark
@@ -77,12 +77,17 @@ def compile_pipeline(
                 refused[source.name] = bad
     for step in spec.steps:
         if wanted is None or step.name in wanted:
-            good, bad = apply(step, rows)
-            good = good.observe(step.name, f.count(f.lit(1)).alias("rows"))
+            good, bad = apply(step, rows, shuffled=_is_shuffled(spec, step, wanted))
             rows.add(step.name, rows.audit.leaving(step.name, good))
             if bad is not None:
                 refused[step.name] = rows.audit.refused(step.name, bad)
     return Compiled(spec, rows.frames, refused)
+
+
+def _is_shuffled(spec: PipelineSpec, step: Step, wanted: frozenset[str] | None) -> bool:
+    """Whether all that read the rows of a step have a state, and so shuffle them: order is of no matter then."""
+    readers = [each for each in spec.steps if step.name in each.inputs and (wanted is None or each.name in wanted)]
+    return bool(readers) and all(isinstance(each.action, Deduplicate | Window | State) for each in readers)
 
 
 def _source(
@@ -92,11 +97,8 @@ def _source(
     there is no topic of dead letters, end the query: no record is lost in silence.
     """
     if source.table:
-        return sources.decode(source, sources.last_by_key(records)).good, None
-    newest = f.max("timestamp").alias("newest")
-    counted = records.observe(source.name, f.count(f.lit(1)).alias("rows"), newest)
-    counted = audit.entering(source.name, counted, refuses=spec.dead_letters is not None)
-    decoded = sources.decode(source, counted, strict=spec.dead_letters is None)
+        return sources.decode(source, records).good, None
+    decoded = sources.decode(source, records, audit, strict=spec.dead_letters is None)
     good = audit.leaving(source.name, decoded.good)
     if decoded.refused is None:
         return good, None

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.dead_letters.columns import origin
 from ottla.pipelines.spec.model import PipelineSpec, Source
@@ -88,8 +89,21 @@ def batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     return spark.read.format("ottla").options(**options).load()
 
 
-def last_by_key(records: DataFrame) -> DataFrame:
-    """Of each key the last record, without those keys whose last record is a tombstone.
+def table(spark: SparkSession, options: Mapping[str, str], *, small: bool = False) -> DataFrame:
+    """The newest record of each key, as of when it is evaluated.
+
+    One that is small is read by one task and goes to all that join with it; else it takes three shuffles to make, and
+    two more to join with.
+    """
+    if small:
+        from pyspark_ottla.newest_by_key import table as read_by_one
+
+        return f.broadcast(read_by_one(spark, options))
+    return newest_by_key(batch(spark, options))
+
+
+def newest_by_key(records: DataFrame) -> DataFrame:
+    """Of each key the newest record, without those keys whose newest record is a tombstone.
 
     The order is that of the partition; where a key lies in several, as after partitions were added, that of time.
     """
@@ -102,8 +116,8 @@ def last_by_key(records: DataFrame) -> DataFrame:
     return newest.where("last.value is not null").select("key", "last.*").select(*records.columns)
 
 
-def decode(source: Source, records: DataFrame, *, strict: bool = False) -> Decoded:
-    """The records as rows with the columns of the source's format and schema.
+def decode(source: Source, records: DataFrame, audit: AuditPoints = NO_AUDIT, *, strict: bool = False) -> Decoded:
+    """The records as rows with the columns of the source's format and schema; those of a stream are counted.
 
     `strict` ends the query at the first record that does not decode: no record is lost in silence.
     """
@@ -115,12 +129,15 @@ def decode(source: Source, records: DataFrame, *, strict: bool = False) -> Decod
     else:
         reason = f.when(f.col("value").isNull(), "there is no value").otherwise(f.col("error"))
         judged = _Judged(with_record, reason, _fields(source, with_record, "data"))
-    if judged.reason is None:
-        return Decoded(judged.rows.select(*judged.columns, ORIGIN), None)
-    rows = judged.rows.withColumn(REASON, judged.reason)
+    rows = judged.rows if judged.reason is None else judged.rows.withColumn(REASON, judged.reason)
     if not source.table:
         # Where both ways begin: a query that goes only one of them knows how many there were.
-        rows = rows.observe(f"{source.name}!", f.count_if(f.col(REASON).isNotNull()).alias("rows"))
+        also = [f.max("timestamp").alias("newest")]
+        if judged.reason is not None:
+            also.append(f.count_if(f.col(REASON).isNotNull()).alias("bad:does not decode"))
+        rows = audit.entering(source.name, rows, refuses=not strict, of=records.columns, also=also)
+    if judged.reason is None:
+        return Decoded(rows.select(*judged.columns, ORIGIN), None)
     good, bad = f.col(REASON).isNull(), f.col(REASON).isNotNull()
     if strict:
         good = f.when(bad, f.raise_error(_undecodable(source)).cast("boolean")).otherwise(f.lit(True))

@@ -38,23 +38,26 @@ class Rows:
         rows.createOrReplaceTempView(f"`{name}`")
 
 
-def apply(step: Step, rows: Rows) -> tuple[DataFrame, DataFrame | None]:
-    """The rows of a step, and those it sets aside. Raises StepError, or what Spark says of its SQL."""
+def apply(step: Step, rows: Rows, *, shuffled: bool = False) -> tuple[DataFrame, DataFrame | None]:
+    """The rows of a step, and those it sets aside. Raises StepError, or what Spark says of its SQL.
+
+    `shuffled` says that what comes behind it shuffles its rows anyway.
+    """
     from pyspark.errors import AnalysisException, ParseException
 
     try:
-        return _apply(step, rows)
+        return _apply(step, rows, shuffled=shuffled)
     except (AnalysisException, ParseException) as error:
         raise StepError(f"step {step.name}: {_first_line(str(error))}") from error
 
 
-def _apply(step: Step, rows: Rows) -> tuple[DataFrame, DataFrame | None]:
+def _apply(step: Step, rows: Rows, *, shuffled: bool) -> tuple[DataFrame, DataFrame | None]:
     inputs = [rows.frames[name] for name in step.inputs]
     match step.action:
         case Sql():
             return _sql(step.action.sql, rows.spark), None
         case Expect():
-            return expect(step.name, step.action, inputs[0], rows.audit)
+            return expect(step.name, step.action, inputs[0], rows.audit, parting=shuffled)
         case Deduplicate():
             return _deduplicate(step.action, inputs[0]), None
         case Window():

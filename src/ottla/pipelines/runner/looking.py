@@ -22,12 +22,14 @@ def look(
     """
     from ottla.pipelines.compiler.plan import compile_pipeline
     from ottla.pipelines.compiler.records import visible
-    from ottla.pipelines.compiler.sources import batch, nothing, reading_options
+    from ottla.pipelines.compiler.sources import batch, nothing, reading_options, table
     from ottla.pipelines.spec.lineage import through
 
     def read(source: Source) -> "DataFrame":
         options = reading_options(spec, source, bootstrap)
-        if not source.table and source.topics:
+        if source.table:
+            return table(spark, options)
+        if source.topics:
             options["startingOffsets"] = json.dumps(newest(source.topics, bootstrap, records))
         return batch(spark, options)
 

@@ -3,11 +3,12 @@
 Out of the progress of Spark (`StreamingQueryProgress` as JSON) and of what the compiler lets every step count:
 
 ```
-observedMetrics   events   rows, newest    records of a source, and the time of its newest
-                  events!  rows            of them those that do not decode
-                  sane?    rows, bad:NAME  rows that came into an expectation, and those that do not meet a condition
-                  sane     rows            rows that went out of a step
+observedMetrics   events?  rows, newest, bad:NAME  records of a source, the time of its newest, those that do not decode
+                  sane?    rows, bad:NAME          rows that came into an expectation, those that do not meet a condition
+                  sane     rows                    rows that went out of a step
 ```
+
+Where there is an audit its observations say the same, under its names.
 """
 
 import json
@@ -17,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ottla.pipelines.audit.report import Point
 from ottla.pipelines.spec.model import Expect, PipelineSpec
 
 _BAD = "bad:"
@@ -62,12 +64,12 @@ class BatchNumbers(Struct, frozen=True):
 
 def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_ms: int) -> BatchNumbers:
     """What a query's progress says."""
-    observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
+    observed = _by_place(progress.get("observedMetrics") or {})
     steps = _steps(spec, observed)
     refusals, warnings = _reasons(spec, steps)
     judging = _judging(spec)
     lag = sum(_lag(each) for each in progress.get("sources") or ())
-    newest = [each["newest"] for name, each in observed.items() if name in spec.sources and each.get("newest")]
+    newest = [observed[f"{name}?"]["newest"] for name in spec.sources if observed.get(f"{name}?", {}).get("newest")]
     operators = progress.get("stateOperators") or ()
     watermark = (progress.get("eventTime") or {}).get("watermark")
     return BatchNumbers(
@@ -113,24 +115,38 @@ def _reasons(
     return found
 
 
+def _by_place(observed: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """What was observed where rows come in (`NAME?`) and where they go out (`NAME`), with an audit or without one."""
+    found = {}
+    for name, metrics in observed.items():
+        point = Point.of(name)
+        if point is None:
+            found[name] = metrics
+        elif point.role in ("in", "out"):
+            found[f"{point.step}?" if point.role == "in" else point.step] = metrics
+    return found
+
+
 def _steps(spec: PipelineSpec, observed: Mapping[str, Mapping[str, Any]]) -> dict[str, StepNumbers]:
     found: dict[str, StepNumbers] = {}
     for name in spec.sources:
-        if name in observed:
-            refused = _rows(observed, f"{name}!")
-            bad = {"does not decode": refused} if f"{name}!" in observed else {}
-            found[name] = StepNumbers(_rows(observed, name), _rows(observed, name) - refused, bad)
+        if f"{name}?" in observed:
+            rows, bad = _rows(observed, f"{name}?"), _bad(observed[f"{name}?"])
+            found[name] = StepNumbers(rows, rows - sum(bad.values()), bad)
     for step in spec.steps:
         if step.name not in observed:
             continue
         judged = observed.get(f"{step.name}?")
         if judged is not None:
-            bad = {name.removeprefix(_BAD): int(count) for name, count in judged.items() if name.startswith(_BAD)}
-            rows_in = int(judged.get("rows") or 0)
+            bad, rows_in = _bad(judged), _rows(observed, f"{step.name}?")
         else:
             bad, rows_in = {}, sum(found[each].rows_out for each in step.inputs if each in found)
         found[step.name] = StepNumbers(rows_in, _rows(observed, step.name), bad)
     return found
+
+
+def _bad(metrics: Mapping[str, Any]) -> dict[str, int]:
+    return {name.removeprefix(_BAD): int(count or 0) for name, count in metrics.items() if name.startswith(_BAD)}
 
 
 def _rows(observed: Mapping[str, Mapping[str, Any]], name: str) -> int:

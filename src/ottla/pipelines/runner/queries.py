@@ -2,10 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from ottla.client.blocking import BlockingClient
+from ottla.client.errors import TopicNotFoundError
+from ottla.client.offsets import OffsetAt
+from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.records import visible
@@ -13,11 +18,13 @@ from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.table_write import TableWrite, unfenced
-from ottla.pipelines.runner.topic_write import TopicWrite, dealt_out, topic_options
+from ottla.pipelines.runner.topic_write import TIMEOUT_MS, TopicWrite, dealt_out, topic_options
 from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 GOOD, LETTER = "_good", "_letter"
+SMALL_RECORDS: Final = 100_000
+"""Records of a table that one task reads within a second, and that a driver of the default size holds with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +69,29 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
 
     def read(source: Source) -> DataFrame:
         if source.table:
-            return sources.batch(spark, sources.reading_options(spec, source, running.bootstrap))
+            options = sources.reading_options(spec, source, running.bootstrap)
+            return sources.table(spark, options, small=is_small(source, running.bootstrap))
         group = group_of(spec, sink, source)
         options = sources.streaming_options(spec, source, running.bootstrap, group)
         return sources.stream(spark, options if beginning is None else beginning.options(source, options))
 
     letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))
     return compile_pipeline(spec, spark, read, needed, audited=letters_of)
+
+
+def is_small(source: Source, bootstrap: str) -> bool:
+    """Whether the topics of a table have so few records now that one task reads them, and each executor holds them."""
+    if not source.topics:
+        return False
+    with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=TIMEOUT_MS) as client:
+        try:
+            topics = client.metadata(source.topics)
+        except TopicNotFoundError:
+            return False  # the data source says which
+        places = [TopicPartition(name, each) for name in topics for each in range(len(topics[name].partitions))]
+        ends = client.list_offsets(dict.fromkeys(places, int(OffsetAt.LATEST)))
+        starts = client.list_offsets(dict.fromkeys(places, int(OffsetAt.EARLIEST)))
+    return sum(ends[each].offset - starts[each].offset for each in places) <= SMALL_RECORDS
 
 
 def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:

@@ -11,7 +11,7 @@ from ottla.pipelines.spec.model import TopicSink
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark keeps the id of the query whose micro-batch is written."""
 
-_TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = 10_000
 """Of a question when a query starts; brokers that are away are the supervisor's, who starts it again."""
 
 
@@ -34,7 +34,7 @@ def dealt_out(sink: TopicSink, records: DataFrame, bootstrap: str, topics: Colle
     from ottla.client.blocking import BlockingClient
     from pyspark_ottla.partitioning import by_partition
 
-    with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=_TIMEOUT_MS) as client:
+    with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=TIMEOUT_MS) as client:
         counts = {name: len(topic.partitions) for name, topic in client.metadata(topics).items()}
     return by_partition(records, counts, sink.tasks)
 

@@ -33,8 +33,7 @@ PROGRESS: dict[str, Any] = {
     "batchDuration": 500,
     "durationMs": {"addBatch": 400, "triggerExecution": 500},
     "observedMetrics": {
-        "events": {"rows": 10, "newest": "2026-01-01T00:00:00.000Z"},
-        "events!": {"rows": 1},
+        "events?": {"rows": 10, "newest": "2026-01-01T00:00:00.000Z", "bad:does not decode": 1},
         "sane?": {"rows": 9, "bad:a": 1, "bad:b": 2, "bad:c": 3},
         "sane": {"rows": 7},
         "all": {"rows": 7},
@@ -62,12 +61,21 @@ def test_a_progress_as_numbers():
     assert (numbers.state_rows, numbers.state_bytes, numbers.late_rows) == (3, 2048, 1)
 
 
+def test_with_an_audit_the_numbers_are_those_of_its_observations():
+    names = {"events?": "in:=:events", "sane?": "in:~:sane", "sane": "out:~:sane", "all": "out:~:all"}
+    sums = {"low": 1, "high": 2}
+    observed = {f"ottla.audit:{name}": PROGRESS["observedMetrics"][plain] | sums for plain, name in names.items()}
+    observed |= {"ottla.audit:out:~:events": {"rows": 9} | sums, "ottla.audit:dead_letters:~:sane": {"rows": 2} | sums}
+    audited = numbers_of(SPEC, "p.out", {**PROGRESS, "observedMetrics": observed}, NOW_MS)
+    assert audited == numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
+
+
 def test_a_bad_row_counts_once_whatever_it_fails_and_one_that_is_only_warned_of_is_not_bad():
     numbers = numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
     assert (numbers.bad_rows, numbers.bad_reason) == (1 + 2, "sane: b")
     assert (numbers.warnings, numbers.warning_reason) == (3, "sane: c")
     observed = {**PROGRESS["observedMetrics"], "sane?": {"rows": 9, "bad:a": 0, "bad:b": 0, "bad:c": 3}}
-    observed |= {"sane": {"rows": 9}, "events!": {"rows": 0}}
+    observed |= {"sane": {"rows": 9}, "events?": {"rows": 9, "bad:does not decode": 0}}
     numbers = numbers_of(SPEC, "p.out", {**PROGRESS, "observedMetrics": observed}, NOW_MS)
     assert (numbers.bad_rows, numbers.bad_reason, numbers.warnings) == (0, None, 3)
 
