@@ -45,7 +45,8 @@ class _Read:
             pass
         with plain_errors():
             options = ReadOptions.of(self._options, streaming=False)
-        ranges = [each for task in OttlaReader(options).partitions() for each in task.ranges]
+            tasks = OttlaReader(options).partitions()
+        ranges = [each for task in tasks if isinstance(task, TaskRanges) for each in task.ranges]
         # In the order of the offsets, as a partition may have been dealt out to several tasks.
         records = read_task(options, TaskRanges(sorted(ranges)))
         yield from NewestByKey(options.fetch.batch_rows).newest(records)

@@ -36,10 +36,8 @@ class RangeReader:
         self._options = options
         self._values = None
         if options.value_format is not None:
-            from pyspark_ottla.value_columns import ValueColumns
-
             told = decoded_arrow_schema(options.value_format, include_headers=options.include_headers)
-            self._values = ValueColumns(options.value_format, told)
+            self._values = options.value_format.adder(told)
         self._headers = options.include_headers or (self._values is not None and self._values.needs_headers)
         self._schema = arrow_schema(include_headers=self._headers)
 

@@ -8,6 +8,7 @@ from ottla.client.offsets import IsolationLevel, OffsetAt
 from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
 from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, task_count
 from pyspark_ottla.options import OptionError, Options, warn_once
+from pyspark_ottla.plain_json import PlainJson
 from pyspark_ottla.position import (
     ENDING_OPTIONS,
     STARTING_OPTIONS,
@@ -63,7 +64,7 @@ class FetchOptions:
     batch_bytes: int = 16 * 1024 * 1024
     include_headers: bool = False
     fail_on_data_loss: bool = True
-    value_format: ValueFormat | None = None
+    value_format: ValueFormat | PlainJson | None = None
 
 
 @dataclass(frozen=True, slots=True)

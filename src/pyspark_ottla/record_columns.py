@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyspark_ottla.plain_json import PlainJson
 from pyspark_ottla.value_format import ValueFormat
 
 _COLUMNS = StructType(
@@ -31,7 +32,7 @@ _HEADERS = StructField(
 )
 
 
-def spark_schema(*, include_headers: bool, value_format: ValueFormat | None = None) -> StructType:
+def spark_schema(*, include_headers: bool, value_format: ValueFormat | PlainJson | None = None) -> StructType:
     """The columns as Spark's types; all may be null, as in Spark's Kafka source."""
     decoded = [] if value_format is None else value_format.columns()
     return StructType([*_COLUMNS.fields, *([_HEADERS] if include_headers else []), *decoded])
@@ -57,7 +58,7 @@ def arrow_schema(*, include_headers: bool) -> Any:
     return pa.schema(list(columns.items()))
 
 
-def decoded_arrow_schema(value_format: ValueFormat, *, include_headers: bool) -> Any:
+def decoded_arrow_schema(value_format: ValueFormat | PlainJson, *, include_headers: bool) -> Any:
     """The same with the columns of decoded values, as Spark translates their types."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -6,12 +6,16 @@ Read on the driver: files are opened and a registry is asked there, and executor
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_ottla.options import OptionError, Options
+from pyspark_ottla.plain_json import PlainJson
 from pyspark_ottla.schema_registry import REGISTRY_OPTIONS, Registry, registry_of
+
+if TYPE_CHECKING:
+    from pyspark_ottla.value_columns import ValueColumns
 
 VALUE_OPTIONS = ("valueFormat", "valueSchema", "valueSubject", "valueMessage", *REGISTRY_OPTIONS)
 
@@ -70,10 +74,21 @@ class ValueFormat:
 
         return ProtobufDecoder(self.schema, self.message, framed=self.registry is not None)
 
+    def adder(self, schema: Any) -> "ValueColumns":
+        """What adds the columns in this process, to record batches that are then of this schema."""
+        from pyspark_ottla.value_columns import ValueColumns
 
-def value_format_of(options: Options) -> ValueFormat | None:
+        return ValueColumns(self, schema)
+
+
+def value_format_of(options: Options) -> ValueFormat | PlainJson | None:
     """What the options say; None when values stay bytes. Raises OptionError and RegistryError."""
-    kind = options.choice("valueFormat", ("raw", "json", "avro", "protobuf"), "raw")
+    kind = options.choice("valueFormat", ("raw", "json", "plain-json", "avro", "protobuf"), "raw")
+    if kind == "plain-json":
+        given = [name for name in VALUE_OPTIONS if name not in ("valueFormat", "valueSchema") and name in options]
+        if given:
+            raise OptionError(f"option {given[0]} is not for plain JSON: give the fields with option valueSchema")
+        return PlainJson.required(options.text("valueSchema"))
     if kind == "raw":
         given = [name for name in VALUE_OPTIONS if name != "valueFormat" and name in options]
         if given:

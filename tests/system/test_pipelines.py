@@ -15,15 +15,18 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.pipelines.compiler.sources import batch, decode, reading_options
 from ottla.pipelines.dead_letters.headers import letter_of
 from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner.running import Outcome, RunOptions, supervise
 from ottla.pipelines.session import Session, SessionOptions
 from ottla.pipelines.spec import PipelineSpec, read
+from ottla.pipelines.spec.model import Source
 from ottla.pipelines.tables import ParquetTable
 from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
 from tests.committed_records import committed_records
+from tests.json_values import NOT_PLAIN, PLAIN, SCHEMA
 
 _names = count()
 
@@ -294,6 +297,24 @@ topic = "{prefix}.out"
     assert failure.reason == (f"expectation failed: step sane: positive: not a > 0 for the record {prefix}.in-0@1")
     assert [event["event"] for event in events] == ["failed"]
     assert there.consume(f"{prefix}.out") == []
+
+
+def test_json_is_read_the_same_by_the_source_and_by_spark(session, broker):
+    """The source decodes what is plain, Spark the rest: together they give what Spark alone gives, value by value."""
+    topic = f"json{next(_names)}"
+    there = Broker(broker.bootstrap)
+    there.create(topic)
+    there.produce(topic, [*(value for value, _ in PLAIN), *NOT_PLAIN])
+    source = Source(name="events", topics=(topic,), format="json", schema=SCHEMA)
+    options = reading_options(PipelineSpec(name="p", sources={"events": source}, sinks=()), source, broker.bootstrap)
+    assert options["valueFormat"] == "plain-json"
+    records = batch(session.spark, options)
+    assert records.where("data is not null").count() == len(PLAIN)
+    both, alone = decode(source, records), decode(source, records.drop("data", "error"))
+    for ours, sparks in ((both.good, alone.good), (both.refused, alone.refused)):
+        found, wanted = (frame.orderBy("_record.offset").collect() for frame in (ours, sparks))
+        assert list(map(str, found)) == list(map(str, wanted))
+        assert len(found) > len(PLAIN) / 2
 
 
 def test_the_tests_of_a_file_run_on_its_rows(session, flights):

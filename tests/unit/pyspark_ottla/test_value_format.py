@@ -141,6 +141,7 @@ def test_a_schema_may_be_a_file(log, tmp_path):
         ({"valueFormat": "json", "valueSchema": '{"type": "strct"}'}, "not the columns of a struct"),
         ({"valueFormat": "json", "valueSchema": "n interval"}, "'interval' is no type"),
         ({"valueFormat": "json", "valueSchema": VARIANT}, "variant cannot be read from JSON"),
+        ({"valueFormat": "plain-json"}, "plain-json needs option valueSchema with fields"),
         ({"valueFormat": "avro"}, "needs option valueSchema, or schemaRegistry"),
         ({"valueSchema": "{}"}, "option valueSchema needs option valueFormat"),
         ({"valueFormat": "avro", "valueSchema": "/nowhere"}, "'/nowhere' cannot be read"),

@@ -23,9 +23,9 @@ def observe(
     """The same rows, counted and summed at a point; with `where` only those that meet it.
 
     `time` is a column of event time (a timestamp). The sums are over the columns `of`, or over all. `also` are other
-    aggregates, each with a name, to be told with these: a second observation would have each row copied once more. Each point of a query has one name, so a DataFrame that is observed
-    may be used in two branches of it: Spark then counts one of them. A batch that `foreachBatch` evaluates twice is
-    counted twice, unless it is persisted.
+    aggregates, each with a name, that are told with these: a second observation would look at each row once more. Each
+    point of a query has one name, so a DataFrame that is observed may be used in two branches of it: Spark then counts
+    one of them. A batch that `foreachBatch` evaluates twice is counted twice, unless it is persisted.
     """
     hashes = f.xxhash64(*(_hashable(rows, name) for name in of or rows.columns))
     # The two halves by themselves: a sum of 64-bit hashes overflows, which is an error in ANSI mode.

@@ -19,6 +19,7 @@ from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.dead_letters.columns import origin
 from ottla.pipelines.spec.model import PipelineSpec, Source
+from pyspark_ottla.plain_json import PlainJson
 
 REASON: Final = "_reason"
 """Why a row is refused; null for a good one."""
@@ -26,6 +27,7 @@ UNDECODED: Final = "a record does not decode"
 """How the message of a query begins that a record ended."""
 _PARSED: Final = "_parsed"
 _CORRUPT: Final = "_corrupt"
+_PLAIN: Final = "data"
 PATIENCE_MS: Final = 20_000
 """Longer than a broker takes to be restarted, so that nothing fails then; and people are told within it."""
 RECORD_SCHEMA: Final = (
@@ -33,6 +35,7 @@ RECORD_SCHEMA: Final = (
     "headers array<struct<key: string, value: binary>>"
 )
 """The columns of the data source, with headers."""
+_RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,14 @@ def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[
         schema = spec.schema_of(source)
         if schema is not None:
             options["valueSchema"] = schema
+    elif source.format == "json" and source.schema is not None and _is_plain(source, source.schema):
+        options |= {"valueFormat": "plain-json", "valueSchema": source.schema}
     return {**options, **source.options}
+
+
+def _is_plain(source: Source, schema: str) -> bool:
+    """Whether the data source may decode values of this schema; it refuses a second one by itself."""
+    return PlainJson.of(schema) is not None and "valueschema" not in map(str.lower, source.options)
 
 
 def streaming_options(spec: PipelineSpec, source: Source, bootstrap: str, group: str | None) -> dict[str, str]:
@@ -135,7 +145,7 @@ def decode(source: Source, records: DataFrame, audit: AuditPoints = NO_AUDIT, *,
         also = [f.max("timestamp").alias("newest")]
         if judged.reason is not None:
             also.append(f.count_if(f.col(REASON).isNotNull()).alias("bad:does not decode"))
-        rows = audit.entering(source.name, rows, refuses=not strict, of=records.columns, also=also)
+        rows = audit.entering(source.name, rows, refuses=not strict, of=_RECORD_COLUMNS, also=also)
     if judged.reason is None:
         return Decoded(rows.select(*judged.columns, ORIGIN), None)
     good, bad = f.col(REASON).isNull(), f.col(REASON).isNotNull()
@@ -168,10 +178,17 @@ def _json(source: Source, records: DataFrame) -> _Judged:
     assert source.schema is not None
     text = f.col("value").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    parsed = records.withColumn(_PARSED, f.from_json(text, f"{source.schema}, {_CORRUPT} string", options))
+    value = f.from_json(text, f"{source.schema}, {_CORRUPT} string", options)
+    if _PLAIN in records.columns:
+        # What the data source has decoded. Spark looks at the rest, of which it knows more and takes longer.
+        fields = (f.col(_PLAIN)[name].alias(name) for name in records.select(f"{_PLAIN}.*").columns)
+        corrupt = f.lit(None).cast("string").alias(_CORRUPT)
+        value = f.when(f.col(_PLAIN).isNotNull(), f.struct(*fields, corrupt)).otherwise(value)
+    parsed = records.withColumn(_PARSED, value)
     corrupt = f.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
     reason = (
-        f.when(f.col("value").isNull(), "there is no value")
+        f.when(f.col(_PLAIN).isNotNull() if _PLAIN in records.columns else f.lit(False), None)
+        .when(f.col("value").isNull(), "there is no value")
         .when(~f.is_valid_utf8(text), "the value is not UTF-8")
         .when(f.col(_PARSED).isNull(), "the value is not a JSON object")
         .when(corrupt & f.try_parse_json(text).isNull(), "the value is not JSON")

@@ -3,9 +3,9 @@
 Out of the progress of Spark (`StreamingQueryProgress` as JSON) and of what the compiler lets every step count:
 
 ```
-observedMetrics   events?  rows, newest, bad:NAME  records of a source, the time of its newest, those that do not decode
-                  sane?    rows, bad:NAME          rows that came into an expectation, those that do not meet a condition
-                  sane     rows                    rows that went out of a step
+observedMetrics  events?  rows, newest, bad:NAME  records of a source, the time of the newest, those that do not decode
+                 sane?    rows, bad:NAME          rows that came into an expectation, those that do not meet a condition
+                 sane     rows                    rows that went out of a step
 ```
 
 Where there is an audit its observations say the same, under its names.

@@ -24,7 +24,7 @@ from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 GOOD, LETTER = "_good", "_letter"
 SMALL_RECORDS: Final = 100_000
-"""Records of a table that one task reads within a second, and that a driver of the default size holds with room to spare."""
+"""Records of a table that one task reads within a second, and a driver of the default size holds with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
