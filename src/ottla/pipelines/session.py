@@ -84,6 +84,8 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         # Where a query is to end at once, and does not: without it, for ever.
         "spark.sql.streaming.stopTimeout": "10s",
+        # Of a small table, which is read while the broker may be away and the machine busy.
+        "spark.sql.broadcastTimeout": "1200",
         # A second attempt beside the first would write the rows of a transaction twice.
         "spark.speculation": "false",
     }

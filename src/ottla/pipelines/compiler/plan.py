@@ -60,18 +60,20 @@ def compile_pipeline(
     read: Callable[[Source], DataFrame],
     wanted: frozenset[str] | None = None,
     audited: frozenset[str] | None = None,
+    *,
+    letters: bool = True,
 ) -> Compiled:
     """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test; of a table the
     newest record of each key.
 
     `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
-    steps whose dead letters the query writes, which are those that can balance. Raises StepError for a step that Spark
-    cannot make sense of.
+    steps whose dead letters the query writes, which are those that can balance. Without `letters` it writes none.
+    Raises StepError for a step that Spark cannot make sense of.
     """
     rows, refused = Rows(spark, spec.directory, AuditPoints(audited)), dict[str, DataFrame]()
     for source in spec.sources.values():
         if wanted is None or source.name in wanted:
-            good, bad = _source(spec, source, read(source), rows.audit)
+            good, bad = _source(spec, source, read(source), rows.audit, letters=letters)
             rows.add(source.name, good)
             if bad is not None:
                 refused[source.name] = bad
@@ -91,14 +93,14 @@ def _is_shuffled(spec: PipelineSpec, step: Step, wanted: frozenset[str] | None) 
 
 
 def _source(
-    spec: PipelineSpec, source: Source, records: DataFrame, audit: AuditPoints
+    spec: PipelineSpec, source: Source, records: DataFrame, audit: AuditPoints, *, letters: bool
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows of a source. Of a table those that do not decode are left out; of a stream they are set aside, or, where
     there is no topic of dead letters, end the query: no record is lost in silence.
     """
     if source.table:
-        return sources.decode(source, records).good, None
-    decoded = sources.decode(source, records, audit, strict=spec.dead_letters is None)
+        return sources.decode(source, records, letters=False).good, None
+    decoded = sources.decode(source, records, audit, strict=spec.dead_letters is None, letters=letters)
     good = audit.leaving(source.name, decoded.good)
     if decoded.refused is None:
         return good, None

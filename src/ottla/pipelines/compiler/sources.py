@@ -126,12 +126,16 @@ def newest_by_key(records: DataFrame) -> DataFrame:
     return newest.where("last.value is not null").select("key", "last.*").select(*records.columns)
 
 
-def decode(source: Source, records: DataFrame, audit: AuditPoints = NO_AUDIT, *, strict: bool = False) -> Decoded:
+def decode(
+    source: Source, records: DataFrame, audit: AuditPoints = NO_AUDIT, *, strict: bool = False, letters: bool = True
+) -> Decoded:
     """The records as rows with the columns of the source's format and schema; those of a stream are counted.
+
+    Without `letters` nothing becomes a dead letter of what is made of them: they are not carried along whole.
 
     `strict` ends the query at the first record that does not decode: no record is lost in silence.
     """
-    with_record = records.withColumn(ORIGIN, origin(records.columns))
+    with_record = records.withColumn(ORIGIN, origin(records.columns, whole=letters))
     if source.format in ("raw", "text"):
         judged = _text(source, with_record)
     elif source.format == "json":

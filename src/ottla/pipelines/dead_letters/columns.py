@@ -21,18 +21,23 @@ _HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 _ORIGIN: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
-def origin(columns: Iterable[str]) -> Column:
+def origin(columns: Iterable[str], *, whole: bool = True) -> Column:
     """One struct with the record that a row was read from, out of the columns of the source as far as they are there.
 
     A step that may refuse rows needs it beside its own columns. Headers are there when the source was asked for them
     (`includeHeaders`): without them a letter has not the headers of its record, and a record that was sent back cannot
-    be told from a new one.
+    be told from a new one. Where no letter is made of it, it need not be `whole`: key, value and headers are null then,
+    and the rows half as large.
     """
     there = set(columns)
-    return f.struct(
-        *(f.col(name) for name in _ORIGIN if name in there and name != "headers"),
-        (f.col("headers") if "headers" in there else f.lit(None)).cast(_HEADERS_TYPE).alias("headers"),
-    )
+    left_out = set() if whole else {"key", "value", "headers"}
+    fields = [
+        f.lit(None).cast("binary").alias(name) if name in left_out else f.col(name)
+        for name in _ORIGIN
+        if name in there and name != "headers"
+    ]
+    headers = f.col("headers") if "headers" in there - left_out else f.lit(None)
+    return f.struct(*fields, headers.cast(_HEADERS_TYPE).alias("headers"))
 
 
 def dead_letter(

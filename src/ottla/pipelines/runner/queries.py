@@ -19,7 +19,7 @@ from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.table_write import TableWrite, unfenced
 from ottla.pipelines.runner.topic_write import TIMEOUT_MS, TopicWrite, dealt_out, topic_options
-from ottla.pipelines.spec.lineage import owned, through
+from ottla.pipelines.spec.lineage import dead_letter_owners, owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 GOOD, LETTER = "_good", "_letter"
@@ -76,7 +76,8 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
         return sources.stream(spark, options if beginning is None else beginning.options(source, options))
 
     letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))
-    return compile_pipeline(spec, spark, read, needed, audited=letters_of)
+    letters = spec.dead_letters is not None and sink.name in dead_letter_owners(spec).values()
+    return compile_pipeline(spec, spark, read, needed, audited=letters_of, letters=letters)
 
 
 def is_small(source: Source, bootstrap: str) -> bool:
