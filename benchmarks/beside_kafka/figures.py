@@ -34,6 +34,20 @@ class Figures:
     def places(self) -> Iterator[Place]:
         yield from self.values
 
+    def targets(self, row: str) -> set[str]:
+        """Those that a row was measured of."""
+        return {target for place, by_target in self.values.items() if place.row == row for target in by_target}
+
+    def with_rows_of(self, later: Figures) -> tuple[Figures, tuple[str, ...]]:
+        """These, but the rows that a later run has of all the same targets are as it has them; and which those are.
+
+        A row that it has of some alone stays as it is: what stands side by side was measured side by side.
+        """
+        rows = dict.fromkeys(place.row for place in later.values if later.targets(place.row) >= self.targets(place.row))
+        values = {place: by_target for place, by_target in self.values.items() if place.row not in rows}
+        values |= {place: by_target for place, by_target in later.values.items() if place.row in rows}
+        return Figures(values), tuple(rows)
+
     def as_json(self) -> list[dict[str, Any]]:
         """One object for each place."""
         return [

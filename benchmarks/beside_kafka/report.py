@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,21 @@ class Report:
     versions: dict[str, str]
     figures: Figures
     failures: tuple[str, ...] = ()
+    later: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Rows that are of later runs on the same machine: when each was made, and its rows."""
+
+    def with_rows_of(self, later: Report) -> Report:
+        """This report with the rows of a later run in place of its own.
+
+        Raises:
+            ValueError: the other one was made on another machine, or with other versions.
+        """
+        if (later.machine, later.versions) != (self.machine, self.versions):
+            raise ValueError(f"the run of {later.made} was not made on the same machine with the same versions")
+        figures, rows = self.figures.with_rows_of(later.figures)
+        before = [(made, tuple(row for row in of_it if row not in rows)) for made, of_it in self.later]
+        parts = (*((made, left) for made, left in before if left), (later.made, rows))
+        return replace(self, figures=figures, failures=(*self.failures, *later.failures), later=parts)
 
     def as_json(self) -> dict[str, Any]:
         """With every comparison worked out, for readers that know nothing of the aims."""
@@ -36,6 +51,7 @@ class Report:
             "machine": self.machine,
             "versions": self.versions,
             "failures": list(self.failures),
+            "later": [[made, list(rows)] for made, rows in self.later],
             "figures": self.figures.as_json(),
             "comparisons": [
                 {
@@ -63,6 +79,7 @@ class Report:
             document["versions"],
             Figures.from_json(document["figures"]),
             tuple(document["failures"]),
+            tuple((made, tuple(rows)) for made, rows in document.get("later", ())),
         )
 
 
@@ -111,9 +128,10 @@ def markdown(report: Report) -> str:
         + f"; medians of {report.rounds} round{'s' if report.rounds > 1 else ''}. "
         f"{held} of {len(judged)} aims hold."
     )
+    later = [f"Of a run of its own, {made[:10]} at {made[11:16]}: {'; '.join(rows)}." for made, rows in report.later]
     failed = [f"Failed: {failure.splitlines()[0]}" for failure in report.failures]
     tables = [table for section in SECTIONS if (table := _table(section, report.figures))]
-    return "\n\n".join([head, *failed, *losses(report.figures), *tables]) + "\n"
+    return "\n\n".join([head, *later, *failed, *losses(report.figures), *tables]) + "\n"
 
 
 def losses(figures: Figures) -> Iterator[str]:

@@ -69,6 +69,30 @@ def test_what_failed_is_said_above_the_tables(report):
     assert Report.from_json(failed.as_json()) == failed
 
 
+def test_rows_of_a_later_run_take_the_place_of_those_of_all_the_same_brokers(report):
+    later = Figures()
+    for target, value in (("ottla-written", 20.0), ("kafka", 500.0), ("ottla", 25.0)):
+        later.add("idle", "CPU", target, value)
+        later.add("connections: 10", "requests/s", target, value)
+    later.add("produce 1 KB, 1 partition", "MB/s", "ottla-written", 900.0)  # of one side alone
+    second = replace(report, made="2026-11-22T10:20:00+00:00", figures=later, failures=("idle: too busy",))
+    both = report.with_rows_of(second)
+    assert both.figures.median("produce 1 KB, 1 partition", "MB/s", "ottla-written") == 800.0
+    assert both.figures.median("idle", "PSS MB", "kafka") is None
+    assert both.figures.median("idle", "CPU", "kafka") == 500.0
+    assert both.later == (("2026-11-22T10:20:00+00:00", ("idle", "connections: 10")),)
+    assert "Of a run of its own, 2026-11-22 at 10:20: idle; connections: 10." in markdown(both)
+    assert "Failed: idle: too busy" in markdown(both)
+    assert Report.from_json(json.loads(json.dumps(both.as_json()))) == both
+    third = replace(second, made="2026-11-22T11:00:00+00:00", failures=())
+    assert [made for made, _ in both.with_rows_of(third).later] == [third.made]
+
+
+def test_rows_of_another_machine_are_refused(report):
+    with pytest.raises(ValueError, match="same machine"):
+        report.with_rows_of(replace(report, machine={**report.machine, "cores": 4}))
+
+
 def test_tables_take_the_place_of_the_ones_before(report):
     once = with_tables(f"# Title\n\n{BEGIN}\nwas before\n{END}\n\nafter\n", report)
     assert "was before" not in once
