@@ -217,6 +217,39 @@ async def test_a_controller_that_cannot_ask_the_store_whether_it_is_cut_off_asks
     assert told == [True]
 
 
+async def test_a_store_that_takes_nothing_for_a_while_gives_who_is_silent_no_other_session_time(
+    brokers, tasks, caplog, monkeypatch
+):
+    is_asked, is_refused = asyncio.Event(), asyncio.Event()
+
+    async def append(*_: object, **__: object) -> int:
+        is_asked.set()
+        await is_refused.wait()
+        raise StoreError("another process is writing")
+
+    monkeypatch.setattr(brokers.store, "append", append)
+    brokers.timer.advance(SESSION_MS - 1_000)
+    await brokers.heartbeat(3)
+    brokers.timer.advance(1_001)
+    await is_asked.wait()
+    for _ in range(5):  # while the store is asked
+        brokers.timer.advance(1_000)
+        await brokers.heartbeat(3)
+    brokers.timer.advance(1)
+    is_refused.set()
+    await settled(tasks)
+    assert brokers.live() == {1, 2, 3}
+    monkeypatch.undo()
+    brokers.timer.advance(500)
+    await settled(tasks)
+    assert brokers.live() == {1, 3}
+    assert "stood still" not in caplog.text
+    assert caplog.text.count("silent brokers could not be fenced") == 1
+    brokers.timer.advance(SESSION_MS)
+    await settled(tasks)
+    assert brokers.live() == {1}, "the next one is watched too"
+
+
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
 async def test_a_wall_clock_that_jumps_fences_nobody_and_keeps_nobody(brokers, tasks, jump_ms):
     clock = brokers.timer.clock

@@ -101,6 +101,8 @@ class BrokerWatch:
         self._refused: Mapping[int, Refusal] = {}
         self._check: TimerTask | None = None
         self._check_due_ms = 0
+        self._is_acting = False
+        """Whether it is about to fence who is silent, for as long as the store takes: until then nobody looks again."""
         self.on_liveness: Callable[[], object] = lambda: None
         """Called when brokers came, went, or came back, after the decision."""
         self.on_cut_off: Callable[[], bool] = lambda: False
@@ -305,6 +307,8 @@ class BrokerWatch:
         """Have the timer look when the first broker will have been silent for too long, and now and then when all are
         fenced: it may be this one that is cut off.
         """
+        if self._is_acting:
+            return
         next_ms = self._tracker.next_check_ms()
         if next_ms is None and len(self._quorum) > 1:
             next_ms = self._clock.monotonic_ms() + self._session_timeout_ms
@@ -331,6 +335,7 @@ class BrokerWatch:
             self._tracker.restart(self._watched(self._door.image), now_ms)
             self._quorum.stood_still(now_ms)
         if self._tracker.overdue(now_ms) or self._is_cut_off(self._sessions):
+            self._is_acting = True
             self._tasks.spawn(self._act_on_silence(), "fencing brokers that are silent")
         else:
             self._arm()
@@ -339,6 +344,14 @@ class BrokerWatch:
         return self._quorum.is_lost(sessions, own_id=self._own_id, now_ms=self._clock.monotonic_ms())
 
     async def _act_on_silence(self) -> None:
+        try:
+            await self._resign_or_fence()
+        finally:
+            self._is_acting = False
+            if self._check is None and self._own_id != -1:
+                self._arm()
+
+    async def _resign_or_fence(self) -> None:
         """Resign when others are likely to hear more, else fence who is silent."""
         try:
             if self._is_cut_off(self._sessions):
@@ -354,8 +367,6 @@ class BrokerWatch:
         overdue = self._tracker.overdue(now_ms)
         if overdue:
             await self._fence_silent(overdue, now_ms)
-        else:
-            self._arm()
 
     def _look_again(self) -> None:
         if self._own_id != -1 and self._check is None:
