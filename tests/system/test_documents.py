@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from ottla.cli.main import run as run_command
 from tests.broker_process import READY, BrokerProcess
 from tests.system.document import ROOT, block_with, blocks
 
@@ -21,7 +22,10 @@ DATA = "/tmp/ottla"
 
 @pytest.fixture
 def shell(broker: BrokerProcess, tmp_path: Path) -> Callable[[str], str]:
-    """Runs lines of a document as bash would, with the default address and the data directory those of a test."""
+    """Runs lines of a document as bash would, with the default address and the data directory those of a test.
+
+    The topics that the documents take for granted are new for each test.
+    """
 
     def run(lines: str) -> str:
         done = subprocess.run(
@@ -41,13 +45,8 @@ def shell(broker: BrokerProcess, tmp_path: Path) -> Callable[[str], str]:
         assert done.returncode == 0, f"{lines}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    run("ottla topic delete --if-exists orders events copy")
     return run
-
-
-@pytest.fixture(autouse=True)
-def _topics(shell: Callable[[str], str], request: pytest.FixtureRequest) -> None:
-    """The topics that the documents take for granted are new for each test."""
-    shell("ottla topic delete --if-exists orders events copy")
 
 
 def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: BrokerProcess) -> None:
@@ -118,7 +117,7 @@ EXAMPLE = re.compile(r"`(ottla [^`]+)`")
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/cli.md", "docs/cluster.md", "docs/tour.md", "docs/spark.md"])
-def test_every_command_a_document_mentions_exists(document: str, shell: Callable[[str], str]) -> None:
+def test_every_command_a_document_mentions_exists(document: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / document).read_text()
     for command in {
         " ".join(re.findall(r"^ottla(?: [a-z]+(?:-[a-z]+)*)+", text)[0:1]) for text in EXAMPLE.findall(text)
@@ -128,4 +127,6 @@ def test_every_command_a_document_mentions_exists(document: str, shell: Callable
         groups = dict.fromkeys(with_commands.split(), 2)
         known = {"serve": 1, "produce": 1, "consume": 1, "cluster": min(2, len(words) - 1), **groups}
         assert words[1] in known, f"{document} names {command!r}"
-        shell(f"{' '.join(words[: 1 + known[words[1]]])} --help")
+        named = words[1 : 1 + known[words[1]]]
+        assert run_command([*named, "--help"]) == 0, f"{document} names {command!r}"
+        assert f"Usage: ottla {' '.join(named)}" in capsys.readouterr().out
