@@ -13,8 +13,10 @@ SCHEDULES ?= 1000000
 SECONDS ?= 60
 BROKERS ?= 1
 WITHOUT_SPARK := --ignore tests/unit/pyspark_ottla --ignore tests/unit/pipelines
-WORKERS ?= 2
+WORKERS ?= 4
 STAMP := $(VENV)/.ottla
+# Hundreds of processes would each compile what they import.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run cluster test cluster-test pipeline-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
 
@@ -27,7 +29,7 @@ run: $(STAMP)/demo ## Run the demo: a pipeline over a million flight events, its
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
 	@$(BIN)/python -m examples.failover
 
-test: $(STAMP)/dev ## Run the tests in two processes (WORKERS=4 for more): those of single parts, then those of whole systems
+test: $(STAMP)/dev ## Run the tests in four processes (WORKERS=8 for more): those of single parts, then those of whole systems
 	@WORKERS=$(WORKERS) tools/test
 
 test-fast: $(STAMP)/test ## Run the tests of single parts: no Spark, no Java, no root, less than a minute

@@ -22,6 +22,16 @@ settings.load_profile("ottla")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process run the tests that share a fixture of their module; the others are run by whichever is free."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        is_shared = any(each.scope == "module" for definitions in fixtures.values() for each in definitions)
+        if is_shared and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One running broker for all tests that do not stop it; each test makes topics and groups of its own."""

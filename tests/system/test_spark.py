@@ -33,6 +33,9 @@ AVRO_TIME = {"type": "long", "logicalType": "timestamp-millis"}
 _names = count()
 
 
+pytestmark = pytest.mark.xdist_group("spark")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(tmp_path_factory.mktemp("spark")) as session:

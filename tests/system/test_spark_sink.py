@@ -19,6 +19,9 @@ from tests.system.spark_session import spark_session
 _names = count()
 
 
+pytestmark = pytest.mark.xdist_group("spark")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(tmp_path_factory.mktemp("spark")) as session:

@@ -21,6 +21,9 @@ SINKS: dict[str, Any] = {"parquet": ParquetSink, "delta": DeltaSink}
 both = pytest.mark.parametrize("kind", ["parquet", "delta"])
 
 
+pytestmark = pytest.mark.xdist_group("spark")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(tmp_path_factory.mktemp("spark")) as session:
