@@ -18,7 +18,7 @@ STAMP := $(VENV)/.ottla
 # Hundreds of processes would each compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run cluster test cluster-test pipeline-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
+.PHONY: setup run cluster test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -46,6 +46,9 @@ sink-rounds: $(if $(SPARK),$(STAMP)/dev,$(STAMP)/test) ## Kill driver, executor 
 
 pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: drivers stopped, killed and paused, without brokers and room, a cluster of Spark that loses parts (root, for a small disk)
 	@$(BIN)/python -m pytest tests/system -k pipeline -m long
+
+demo-test: $(STAMP)/dev ## Run the long tests of the demo: Ctrl-C in the middle of it leaves nothing running
+	@$(BIN)/python -m pytest tests/system/test_demo.py -m long
 
 conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)
 	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(MARKED),-m "$(MARKED)")

@@ -133,7 +133,7 @@ def test_an_event_that_is_missing_doubled_or_changed_is_told():
     assert same_events(late, right, "the table")[0].startswith("the table lacks ")
 
 
-@pytest.mark.parametrize("step", ["flights to events", "kill -9 of the broker"])
+@pytest.mark.parametrize("step", ["flights to events", pytest.param("kill -9 of the broker", marks=pytest.mark.long)])
 def test_ctrl_c_leaves_nothing_running(step, tmp_path):
     out = tmp_path / "out"
     # A terminal that is not one still gets the bars, so that the step can be seen.
