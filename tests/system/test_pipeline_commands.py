@@ -27,11 +27,12 @@ from ottla.cli.main import run as run_command
 from ottla.client.partitioner import partition_for_key
 from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner import running
-from ottla.pipelines.session import Session, SessionOptions
+from ottla.pipelines.session import Session
 from ottla.pipelines.spec import read
 from ottla.pipelines.tables import ParquetTable
 from tests.broker_process import BrokerProcess
 from tests.system.numbers_pipeline import Numbers, new_name
+from tests.system.spark_session import pipeline_session
 from tests.system.test_pipelines import Broker
 
 pytestmark = pytest.mark.long
@@ -39,8 +40,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    scratch = tmp_path_factory.mktemp("spark")
-    with Session(SessionOptions(scratch / "spark.log", scratch, memory="512m")) as made:
+    with pipeline_session(tmp_path_factory.mktemp("spark")) as made:
         yield made
 
 

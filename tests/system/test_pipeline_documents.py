@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipelines import spec, testing
-from ottla.pipelines.session import Session, SessionOptions
 from ottla.pipelines.template import new_file
 from tests.system.document import block_with, blocks
+from tests.system.spark_session import pipeline_session
 from tests.unit.pipelines.test_pipelines_document import whole
 
 pytestmark = pytest.mark.long
@@ -42,8 +42,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    scratch = tmp_path_factory.mktemp("spark")
-    with Session(SessionOptions(log=scratch / "spark.log", scratch=scratch, memory="512m")) as session:
+    with pipeline_session(tmp_path_factory.mktemp("spark")) as session:
         yield session.spark
 
 

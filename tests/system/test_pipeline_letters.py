@@ -24,6 +24,9 @@ TIME = datetime(2013, 6, 1, tzinfo=UTC)
 TIME_MS = 1_370_044_800_000
 
 
+pytestmark = pytest.mark.xdist_group("spark")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with spark_session(tmp_path_factory.mktemp("spark"), "local[1]") as session:

@@ -19,7 +19,7 @@ from ottla.pipelines.compiler.sources import batch, decode, reading_options
 from ottla.pipelines.dead_letters.headers import letter_of
 from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner.running import Outcome, RunOptions, supervise
-from ottla.pipelines.session import Session, SessionOptions
+from ottla.pipelines.session import Session
 from ottla.pipelines.spec import PipelineSpec, read
 from ottla.pipelines.spec.model import Source
 from ottla.pipelines.tables import ParquetTable
@@ -27,6 +27,7 @@ from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
 from tests.committed_records import committed_records
 from tests.json_values import NOT_PLAIN, PLAIN, SCHEMA
+from tests.system.spark_session import pipeline_session
 
 _names = count()
 
@@ -201,8 +202,7 @@ class Broker:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    scratch = tmp_path_factory.mktemp("spark")
-    with Session(SessionOptions(scratch / "spark.log", scratch, memory="512m")) as made:
+    with pipeline_session(tmp_path_factory.mktemp("spark")) as made:
         yield made
 
 
