@@ -27,6 +27,18 @@ async def test_a_partition_that_is_named_many_times_is_read_once(log_door) -> No
     assert (data.error_code, data.records.total_bytes) == (0, partition.log.size)
 
 
+async def test_a_partition_with_an_error_tells_where_it_begins_is_decided_and_ends(log_door) -> None:
+    partition = await log_door.partition()
+    await log_door.append(partition, 4)
+    partition.last_stable_offset = 3
+    wanted = (FetchPartition(fetch_offset=9, partition_max_bytes=1 << 20),)
+    request = FetchRequest(topics=(FetchTopic(topic="t", partitions=wanted),), max_bytes=1 << 20, min_bytes=0)
+    (topic,) = log_door.fetch(FETCH, request, ANY_VERSION).responses
+    (data,) = topic.partitions
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (data.log_start_offset, data.last_stable_offset, data.high_watermark) == (0, 3, 4)
+
+
 @pytest.mark.parametrize("isolation_level", [2, -1])
 async def test_a_fetch_of_no_known_isolation_is_refused(log_door, isolation_level) -> None:
     answer = log_door.fetch(FETCH, FetchRequest(isolation_level=isolation_level), ANY_VERSION)

@@ -60,12 +60,17 @@ class Peer:
     async def send(self, data: bytes) -> None:
         await self.loop.sock_sendall(self.sock, data)
 
-    def wait_until_arrived(self, count: int) -> None:
-        """Wait until so many bytes lie at the other side; the loop does not turn meanwhile."""
+    def unread(self) -> int:
+        """How many bytes lie at the other side that it has not read."""
         _, port = self.sock.getsockname()
         fd = next(each.fd for each in self.listener.connections if each.peer.port == port)
+        (count,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))
+        return int(count)
+
+    def wait_until_arrived(self, count: int) -> None:
+        """Wait until so many bytes lie at the other side; the loop does not turn meanwhile."""
         end = time.monotonic() + 60
-        while struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0] < count:
+        while self.unread() < count:
             assert time.monotonic() < end, f"{count} bytes never came"
 
     async def receive(self, count: int) -> bytes:

@@ -43,6 +43,19 @@ async def test_the_answer_leaves_at_once_and_the_next_request_waits_for_the_end_
         assert await peer.receive_frame() == b"b"
 
 
+async def test_what_comes_meanwhile_is_left_in_the_socket_until_the_time_is_over():
+    async with opened() as door:
+        peer = await door.peer()
+        connection_of(door).mute(MINUTE)
+        request = framed(b"a" * KIB)
+        await peer.send(request)
+        peer.wait_until_arrived(len(request))
+        await turns()
+        assert peer.unread() == len(request)
+        door.timer.advance(MINUTE)
+        assert await peer.receive_frame() == b"a" * KIB
+
+
 async def test_of_requests_that_came_together_one_is_served_a_time():
     async with opened(MutesAfterEach) as door:
         peer = await door.peer()

@@ -260,5 +260,6 @@ def test_a_claim_to_a_generation_that_another_uses_is_nothing():
     assert newer(uses, late) is uses
     assert newer(late, uses) is uses
     assert newer(uses, entry("b", 1, Use.USES)) is uses
+    assert newer(late, entry("a", 1, Use.USES)) is late
     assert newer(uses, Entry("c", "b", None)) is uses
     assert newer(uses, Entry("c", "a", None)) is None
