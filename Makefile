@@ -45,7 +45,7 @@ sink-rounds: $(if $(SPARK),$(STAMP)/dev,$(STAMP)/test) ## Kill driver, executor 
 	@$(BIN)/python -m pytest tests/system/test_exactly_once_$(if $(SPARK),spark_)rounds.py -m long -s
 
 pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: drivers stopped, killed and paused, without brokers and room, a cluster of Spark that loses parts (root, for a small disk)
-	@$(BIN)/python -m pytest tests/system -k pipeline -m long
+	@$(BIN)/python -m pytest tests/system -k "pipeline or spark_submit" -m long
 
 demo-test: $(STAMP)/dev ## Run the long tests of the demo: Ctrl-C in the middle of it leaves nothing running
 	@$(BIN)/python -m pytest tests/system/test_demo.py -m long
