@@ -1,7 +1,7 @@
 """What the parts of a pipeline must be by themselves and to each other, beyond their shape."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ottla.pipelines.spec.convert import meant
@@ -28,6 +28,7 @@ _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _BOOTSTRAP = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5}(\s*,\s*(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5})*")
 _TOPIC_HINT = "letters, digits, dot, dash and underscore, at most 249"
 _STARTS = ("earliest", "latest", "group")
+_OWN_COLUMNS = ("_record", "_reason", "_parsed", "_corrupt")
 
 
 def check(draft: Draft, whole: PipelineSpec | None, directory: Path) -> None:
@@ -94,6 +95,9 @@ def _check_schema(draft: Draft, source: Source) -> None:
         _check_value_schema(draft, source, at)
     elif source.format == "json" and source.schema is not None:
         names = _check_ddl(draft, source.schema, f"schema of {what}", at)
+        for name in names:
+            if name in _OWN_COLUMNS:
+                draft.error(at, f"the column {name} of {what} is one that pipelines add themselves", "leave it out")
         if source.key is not None and source.key.lower() in map(str.lower, names):
             at = draft.place(source.name, "key")
             draft.error(at, f"the column {source.key} of {what} is in its schema, too", "the key is another column")
@@ -276,14 +280,46 @@ def _check_places(draft: Draft, whole: PipelineSpec | None) -> None:
             )
         if kind == "topic" and not writer.startswith("sink "):
             _check_topic(draft, where, at)
-        sources = above(dict.fromkeys(draft.source_names, ()) | inputs, writer.removeprefix("sink "))
-        for source in (draft.sources[name] for name in sources if name in draft.sources):
-            if kind == "topic" and where in source.topics:
+        for source in _sources_of(draft, inputs, writer):
+            if kind == "topic" and _reads(source, where):
+                reader = "it" if writer.startswith("sink ") else f"source {source.name}"
                 draft.error(
-                    at, f"{writer} writes to the topic {where}, which it reads", "it would feed itself for ever"
+                    at, f"{writer} writes to the topic {where}, which {reader} reads", "it would feed itself for ever"
                 )
+    if whole is not None and whole.audit is not None and whole.audit.window_ms == 0:
+        draft.error(place(draft.root, "audit", "window"), "window of audit: a window must have a length")
     if whole is not None and whole.bootstrap is not None and not _BOOTSTRAP.fullmatch(whole.bootstrap.strip()):
         draft.error(place(draft.root, "bootstrap"), f"{whole.bootstrap!r} names no broker", "host:port,host:port")
+
+
+def _sources_of(draft: Draft, inputs: Mapping[str, tuple[str, ...]], writer: str) -> list[Source]:
+    """The sources whose records make the writer write: those a sink reads through, those of which something is refused
+    for dead letters, and all streams for the audit.
+    """
+    if writer == "audit":
+        return [source for source in draft.sources.values() if not source.table]
+    if writer == "dead_letters":
+        ends = [name for name, source in draft.sources.items() if source.format not in ("raw", "text")]
+        ends += [
+            step.name
+            for step in draft.steps
+            if isinstance(step.action, Expect) and any(each.on_fail == "dlq" for each in step.action.expect)
+        ]
+    else:
+        ends = [writer.removeprefix("sink ")]
+    known: dict[str, tuple[str, ...]] = {**dict.fromkeys(draft.source_names, ()), **inputs}
+    names = {name for end in ends for name in (end, *above(known, end))}
+    refused = writer == "dead_letters"
+    return [source for name, source in draft.sources.items() if name in names and not (refused and source.table)]
+
+
+def _reads(source: Source, topic: str) -> bool:
+    if source.pattern is None:
+        return topic in source.topics
+    try:
+        return re.fullmatch(source.pattern, topic) is not None
+    except (re.error, RecursionError, OverflowError):
+        return False
 
 
 def _check_letters(draft: Draft, whole: PipelineSpec | None) -> None:
