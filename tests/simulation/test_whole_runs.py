@@ -7,7 +7,7 @@ import pytest
 from ottla.simulation.whole.planted_bugs import planted
 from ottla.simulation.whole.running import run
 
-FAULTS_S: Final = 6.0
+FAULTS_S: Final = 4.0
 """Shorter than in other schedules: this is one test of many."""
 
 SEEDS_MAX: Final = 60

@@ -15,8 +15,11 @@ from ottla.simulation.whole.cluster import SimulatedCluster
 from ottla.simulation.whole.network import DELAY_S
 from ottla.simulation.whole.store import STORE_HOST
 
-PAUSE_S: Final = (0.2, 6.0)
-"""How long everything is quiet before the next fault."""
+PAUSE_S: Final = 0.2
+"""How long it takes at least until the next fault."""
+
+PAUSE_S_MAX: Final = (1.5, 8.0)
+"""And how long at most: drawn for each schedule, so that some have little rest and others heal in between."""
 
 
 class _Fault(Struct, frozen=True):
@@ -38,7 +41,7 @@ class Faults:
         drawn = [kind for kind in _KINDS if rng.random() < 0.5] or list(_KINDS)
         self.names = sorted(kinds or drawn)
         self._drawn = [kind for kind in self.names for _ in range(_KINDS[kind].weight)]
-        self._pause_s = rng.uniform(0.5, PAUSE_S[1])
+        self._pause_s = rng.uniform(*PAUSE_S_MAX)
 
     def start(self) -> None:
         """From now on."""
@@ -62,7 +65,7 @@ class Faults:
             return
         kind = self._drawn[self._rng.randbelow(len(self._drawn))]
         _KINDS[kind].begin(self)
-        self._later(self._rng.uniform(PAUSE_S[0], self._pause_s), self._next)
+        self._later(self._rng.uniform(PAUSE_S, self._pause_s), self._next)
 
     def _later(self, delay_s: float, then: Callable[[], None]) -> None:
         def unless_over() -> None:
