@@ -62,7 +62,9 @@ class Options:
     def warn_of_ignored(self) -> None:
         """Say in the log which of the options change nothing."""
         for name, reason in self.ignored.items():
-            warn_once(name, reason)
+            # Spark hands names over in lower case.
+            written, _ = IGNORED.get(name.lower(), (name, reason))
+            warn_once(written, reason)
 
     def __contains__(self, name: str) -> bool:
         return name in self._given

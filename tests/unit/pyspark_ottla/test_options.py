@@ -45,6 +45,13 @@ def test_what_is_left_alone_is_told_once(caplog, monkeypatch):
     assert told.startswith("option kafka.auto.offset.reset changes nothing here: Spark's checkpoint says")
 
 
+def test_it_is_named_as_it_is_written_though_spark_hands_it_over_in_lower_case(caplog, monkeypatch):
+    monkeypatch.setattr("pyspark_ottla.options._warned", set())
+    options(**{"kafkaconsumer.polltimeoutms": "1", "kafka.ssl.key.password": "x"}).warn_of_ignored()
+    told = [record.getMessage().split()[1] for record in caplog.records]
+    assert told == ["kafkaConsumer.pollTimeoutMs", "kafka.ssl.key.password"]
+
+
 def test_a_typing_error_in_a_name_that_would_be_left_alone_is_refused():
     with pytest.raises(OptionError, match=r"unknown option kafka.max.pol.records: did you mean kafka.max.poll.records"):
         options(**{"kafka.max.pol.records": "5"})
