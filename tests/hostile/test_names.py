@@ -79,7 +79,7 @@ def test_groups_of_impossible_names_are_refused(member: RawPeer, group: str):
     for request, version in (
         (join(group), 9),
         (HeartbeatRequest(group_id=group, member_id="m"), 4),
-        (SyncGroupRequest(group_id=group, member_id="m"), 5),
+        (SyncGroupRequest(group_id=group, member_id="m", protocol_type="consumer", protocol_name="range"), 5),
         (LeaveGroupRequest(group_id=group, members=(MemberIdentity(member_id="m"),)), 5),
     ):
         assert member.ask(request, version).error_code == ErrorCode.INVALID_GROUP_ID, request

@@ -12,7 +12,6 @@ from itertools import count
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -25,6 +24,7 @@ from pyspark_ottla.sink_commit import Skipped, TransactionPart
 from pyspark_ottla.spark_process import SparkTask
 from pyspark_ottla.writer import OttlaStreamWriter, OttlaWriter, PlanError
 from tests.broker_process import BrokerProcess
+from tests.committed_records import committed_records
 
 _names = count()
 _attempts = count()
@@ -105,25 +105,7 @@ class Sink:
         described = transactions.describe()
         assert described is not None
         assert described.state != "Ongoing"
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "g",
-                "fetch.wait.max.ms": 10,
-                "enable.partition.eof": True,
-                "log_level": 2,
-            }
-        )
-        consumer.assign([TopicPartition(self.topic, each, OFFSET_BEGINNING) for each in range(self.partitions)])
-        values, ended = [], 0
-        while ended < self.partitions:
-            message = consumer.poll(1)
-            if message is not None and message.error():
-                ended += 1
-            elif message is not None:
-                values.append(message.value().decode())
-        consumer.close()
-        return sorted(values)
+        return sorted(message.value().decode() for message in committed_records(self.bootstrap, self.topic))
 
     def batch_id(self) -> int | None:
         state = sink_state.committed_batch(self.bootstrap, self.topic)
