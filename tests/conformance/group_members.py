@@ -115,11 +115,12 @@ class PythonMember:
                 **config,
             },
         )
-        # kafka-python joins without waiting for the topic's metadata, joins again when that comes, and forgets the
-        # second assignment when the poll that began the join ends before it: so it gets the metadata first.
-        assert self.consumer.partitions_for_topic(topic)
         self.listener = AssignmentCounter()
         self.consumer.subscribe([topic], listener=self.listener)
+        # kafka-python joins without waiting for the metadata of what it has subscribed to, joins again when that comes,
+        # and forgets the second assignment when the poll that began the join ends before it. What it knew before it
+        # subscribed does not count. So it gets the metadata between the two.
+        assert self.consumer.partitions_for_topic(topic)
         self._arrived: Queue[list[bytes]] = Queue()
         self._orders: Queue[tuple[Callable[[], object], Future[object]]] = Queue()
         self._open = True
