@@ -101,7 +101,7 @@ async def fetch(door: GroupDoor, version: int, *names: str) -> list[tuple[int, i
     [
         (DESCRIBE, FIND_COORDINATOR, FindCoordinatorRequest(key="g"), 3),
         (READ, JOIN_GROUP, join_request(), 9),
-        (READ, SYNC_GROUP, SyncGroupRequest(group_id="g", member_id="m"), 5),
+        (READ, SYNC_GROUP, SyncGroupRequest(group_id="g", member_id="m", protocol_type="t", protocol_name="p"), 5),
         (READ, HEARTBEAT, HeartbeatRequest(group_id="g", member_id="m"), 4),
         (READ, LEAVE_GROUP, LeaveGroupRequest(group_id="g", member_id="m"), 2),
         (READ, LEAVE_GROUP, LeaveGroupRequest(group_id="g"), 5),

@@ -179,7 +179,8 @@ async def test_a_follower_that_finds_a_snapshot_goes_on_from_there(start_broker,
     changes = []
     second.loader.publisher.subscribe(lambda image, delta: changes.append({each.name for each in delta.created_topics}))
     for name in "abc":
-        await first.controller.create_topics([NewTopic(name)])
+        # More than one record each: also behind a snapshot that was made just now there are more of them than topics.
+        await first.controller.create_topics([NewTopic(name, configs={"retention.ms": "1000"})])
     assert (await second.store.read(second.loader.image.end_offset)).snapshot is not None
     second.loader.release()
     await until(lambda: second.loader.image.end_offset == first.loader.image.end_offset)
