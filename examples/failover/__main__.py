@@ -55,7 +55,7 @@ def run(out: Path, seconds: float, *, embedded: bool) -> Outcome:
         metadata = stack.enter_context(_embedded(data) if embedded else _zookeeper(data))
         brokers = stack.enter_context(Brokers(data, REPLICAS, metadata))
         print(f"three brokers at {brokers.bootstrap}, metadata in {metadata}")
-        admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log.connection.close": False})
+        admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 2})
         _create(admin)
         load = Load(brokers.bootstrap, TOPIC)
         stack.callback(load.close)
@@ -134,7 +134,7 @@ def _leader(admin: AdminClient) -> int:
 
 
 def _end_offsets(bootstrap: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log.connection.close": False})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2})
     try:
         return sum(
             consumer.get_watermark_offsets(TopicPartition(TOPIC, each), timeout=10)[1] for each in range(PARTITIONS)

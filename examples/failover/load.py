@@ -66,7 +66,7 @@ class Load:
                 "enable.idempotence": True,
                 "linger.ms": 1,
                 "delivery.timeout.ms": SETTLE_S * 1000,
-                "log.connection.close": False,
+                "log_level": 2,
             }
         )
         begun = time.monotonic()
@@ -95,7 +95,7 @@ class Load:
                 "group.id": "failover",
                 "auto.offset.reset": "earliest",
                 "partition.assignment.strategy": "cooperative-sticky",
-                "log.connection.close": False,
+                "log_level": 2,
             }
         )
         consumer.subscribe([self._topic])
