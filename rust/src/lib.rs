@@ -20,6 +20,7 @@ mod buffer;
 mod checksum;
 mod codec;
 mod compaction;
+mod disk_turns;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -28,6 +29,7 @@ mod message;
 mod newest_records;
 mod partitioner;
 mod produced;
+mod read_ahead;
 mod record;
 mod records;
 mod socket_poll;
@@ -52,6 +54,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     message::register(module)?;
     transaction_index::register(module)?;
     log_io::register(module)?;
+    read_ahead::register(module)?;
     socket_poll::register(module)?;
     Ok(())
 }

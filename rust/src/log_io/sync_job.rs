@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::file_table::failed;
 use super::operation::Failure;
 use super::system;
+use crate::disk_turns::{DISK, now};
 
 /// So many files of a group are synced before they are reported; each needs a descriptor of its own for the while.
 pub const SYNCS_AT_ONCE: usize = 256;
@@ -26,6 +27,7 @@ pub struct SyncJob {
 
 /// Make all files durable: contents, then their names, then the names of their directories.
 pub fn sync_all(jobs: &[SyncJob]) -> Result<(), Failure> {
+    let _sync = (!jobs.is_empty()).then(|| DISK.sync(now()));
     at_once(jobs, |job| {
         system::sync_data(job.fd.as_fd()).map_err(|errno| failed("sync", &job.path, errno))
     })?;

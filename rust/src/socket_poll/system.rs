@@ -24,7 +24,7 @@ pub use nothing::*;
 
 #[cfg(target_os = "linux")]
 mod epoll {
-    use super::super::poll::{EVENTS_MAX, READABLE, WRITABLE};
+    use super::super::poll::{EVENTS_MAX, READABLE, RECEIVE, WRITABLE};
     use std::io::{Error, Result};
     use std::os::fd::RawFd;
 
@@ -55,9 +55,15 @@ mod epoll {
         ready
     }
 
+    /// Whether the peer sends nothing more, as far as epoll's bits say: they do where RECEIVE was asked for.
+    pub fn is_at_end(bits: u32) -> bool {
+        bits & (libc::EPOLLRDHUP as u32 | GONE) != 0
+    }
+
+    /// Ask for other events of a socket, or for the same ones anew: with RECEIVE once for all that there is.
     pub fn epoll_change(epoll: RawFd, fd: RawFd, before: u8, after: u8) -> Result<()> {
         let operation = match (before, after) {
-            (before, after) if before == after => return Ok(()),
+            (0, 0) => return Ok(()),
             (0, _) => libc::EPOLL_CTL_ADD,
             (_, 0) => libc::EPOLL_CTL_DEL,
             _ => libc::EPOLL_CTL_MOD,
@@ -68,6 +74,9 @@ mod epoll {
         }
         if after & WRITABLE != 0 {
             events |= libc::EPOLLOUT as u32;
+        }
+        if after & RECEIVE != 0 {
+            events |= (libc::EPOLLET | libc::EPOLLRDHUP) as u32;
         }
         let mut event = libc::epoll_event {
             events,
@@ -117,6 +126,10 @@ mod nothing {
 
     pub fn readiness(_bits: u32) -> u8 {
         0
+    }
+
+    pub fn is_at_end(_bits: u32) -> bool {
+        false
     }
 
     pub fn epoll_change(_epoll: RawFd, _fd: RawFd, _before: u8, _after: u8) -> Result<()> {

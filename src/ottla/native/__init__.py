@@ -32,6 +32,7 @@ from ottla.native._kernel import (
     decompress,
     encode_arrow,
     murmur2,
+    read_ahead,
     validate_batches,
     walk_batches,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "decompress",
     "encode_arrow",
     "murmur2",
+    "read_ahead",
     "validate_batches",
     "walk_batches",
 ]

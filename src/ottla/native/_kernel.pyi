@@ -38,6 +38,7 @@ __all__ = [
     "decompress",
     "encode_arrow",
     "murmur2",
+    "read_ahead",
     "validate_batches",
     "walk_batches",
 ]
@@ -488,6 +489,17 @@ class LogIo:
         """Histograms of all groups since the thread began: name, upper bounds of all buckets but the last, counts,
         sum of the values. Times are in microseconds; `ottla.storage.log_io_trace` says what each is of.
         """
+
+# From the disk to the page cache.
+
+def read_ahead(fd: int, position: int, size: int, /) -> None:
+    """Have the system read these bytes of a file, up to its end. BLOCKING, and needs no GIL.
+
+    When a `LogIo` of this process has synced a file within the last second, 256 KiB are under way at a time, for a sync
+    stands behind all that the disk was asked for before; they are waited for, of each 128 KiB for the end; and nothing
+    is asked for while a sync is under way that began less than a millisecond ago. Else all is asked for at once. Does
+    nothing where the system cannot be asked (posix_fadvise(2)). Raises OSError.
+    """
 
 # Sockets, many at a time.
 

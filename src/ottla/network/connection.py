@@ -18,8 +18,8 @@ What carries the bytes (`ottla.network.transport`) and where a frame ends (`ottl
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
@@ -34,6 +34,9 @@ from ottla.network.together import Together
 from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.timing_wheel import TimerTask
+
+if TYPE_CHECKING:
+    from ottla.network.together import Arrival
 
 __all__ = ["Connection", "ResponseSlot"]
 
@@ -333,14 +336,18 @@ class Connection:
 
     # The socket has something to read.
 
-    def is_clear(self, now_ms: int) -> bool:
-        """Whether what was received now need not wait for anything that it asked for before: then it may be served
-        together with what others sent (`ottla.network.together`).
+    @staticmethod
+    def clear_of(received: "list[Arrival]", now_ms: int) -> "list[Arrival]":
+        """Of what was received now that which need not wait for anything that its connection asked for before: it may
+        be served together (`ottla.network.together`).
         """
-        if self.state is not _OPEN or self.responses.answers or self._output.parts:
-            return False
-        self._idle.moved_ms = now_ms
-        return True
+        clear = []
+        for arrival in received:
+            connection = arrival[0]
+            if connection.state is _OPEN and not connection.responses.answers and not connection._output.parts:
+                connection._idle.moved_ms = now_ms
+                clear.append(arrival)
+        return clear
 
     def on_received(self, buffer: ReceiveBuffer, begin: int, end: int, now_ms: int) -> None:
         """These bytes of a shared buffer were received for it. The answers wait to be sent with those of others."""
@@ -464,11 +471,12 @@ class Connection:
     def _dispatch(self, frame: memoryview | None = None, buffer: ReceiveBuffer | None = None) -> bool:
         """Frames to the handler, until there is none or the connection is no longer open. False when it is closed.
 
-        The first of them is `frame`, if that has been found already; it lies in `buffer`.
+        With `frame` it is that one, found already in `buffer`, and no other.
         """
         reader, responses, output, handler = self._reader, self.responses, self._output, self.handler
         metrics, flow, together = self._services.metrics, self._services.flow, self._services.together
         hard_max, in_flight_max, out_bytes_min = flow.out_bytes_hard_max, flow.in_flight_max, flow.out_bytes_min
+        is_only = frame is not None
         assert handler is not None
         try:
             while self.state is _OPEN:
@@ -496,6 +504,8 @@ class Connection:
                     and flow.is_full(in_flight, pending_bytes, metrics.out_bytes)
                 ):
                     self._move(Event.HIGH_WATER)
+                if is_only:
+                    break
         except InvalidInputError as error:
             self._fail_at(responses.next if frame is None else responses.next - 1, str(error))
         except Exception:
@@ -535,7 +545,11 @@ class Connection:
         services.metrics.out_bytes += size
         if not self._is_flush_due:
             self._is_flush_due = True
-            services.sockets.flush_soon(self)
+            sockets = services.sockets
+            if sockets.is_turning:
+                sockets.unsent[self] = None
+            else:
+                sockets.flush_soon(self)
 
     def on_held(self, by: int) -> None:
         """Answers that wait for an earlier one take more or fewer bytes."""
@@ -549,32 +563,51 @@ class Connection:
         self._is_flush_due = True
         self._services.sockets.flush_soon(self)
 
-    def sendable(self) -> list[Part] | None:
-        """What may be sent together with what others have ready; None if there is nothing, or no room in the socket."""
-        parts = self._output.parts
-        return parts if parts and self._transport.is_plain and not self._watch.is_writing else None
-
-    def on_sent(self, sent_bytes: int | None, now_ms: int) -> bool:
-        """So many bytes of what was sendable have been sent, with None all of it. Whether nothing is left to do: else
-        `flush` follows.
+    @staticmethod
+    def sendable_of(
+        connections: "Iterable[Connection]",
+    ) -> "tuple[list[Connection], list[int], list[list[Part]], list[Connection]]":
+        """Those that have something to send, and room in their sockets; the numbers of these, and what goes to each;
+        and the others.
         """
-        output, metrics = self._output, self._services.metrics
-        memory_before = output.memory_bytes
-        if sent_bytes is None:
-            output.sent_bytes += memory_before
-            output.memory_bytes = 0
-            output.parts.clear()
-        else:
-            output.sent(sent_bytes)
-        moved_bytes = memory_before - output.memory_bytes
-        metrics.bytes_out += moved_bytes
-        metrics.out_bytes -= moved_bytes
-        if moved_bytes:
-            self._idle.moved_ms = now_ms
-        if sent_bytes is not None or self.state is not _OPEN or self._resume_pushing is not None:
-            return False
-        self._is_flush_due = False
-        return True
+        sending, sockets, outputs, rest = [], [], [], []
+        for connection in connections:
+            parts = connection._output.parts
+            if parts and connection._transport.is_plain and not connection._watch.is_writing:
+                sending.append(connection)
+                sockets.append(connection.fd)
+                outputs.append(parts)
+            else:
+                rest.append(connection)
+        return sending, sockets, outputs, rest
+
+    @staticmethod
+    def on_sent(sending: "list[Connection]", short: dict[int, int], now_ms: int) -> "list[Connection]":
+        """What was sendable has been sent: of each its whole output, or as many bytes as `short` says of its index.
+        Those are returned that have something left to do, which `flush` does.
+        """
+        rest, all_bytes, metrics = [], 0, sending[0]._services.metrics
+        for index, connection in enumerate(sending):
+            output = connection._output
+            sent_bytes = output.memory_bytes
+            is_short = index in short
+            if is_short:
+                output.sent(short[index])
+                sent_bytes -= output.memory_bytes
+            else:
+                output.sent_bytes += sent_bytes
+                output.memory_bytes = 0
+                output.parts.clear()
+            if sent_bytes:
+                all_bytes += sent_bytes
+                connection._idle.moved_ms = now_ms
+            if is_short or connection.state is not _OPEN or connection._resume_pushing is not None:
+                rest.append(connection)
+            else:
+                connection._is_flush_due = False
+        metrics.bytes_out += all_bytes
+        metrics.out_bytes -= all_bytes
+        return rest
 
     def flush(self) -> None:
         """Send what is ready, and go on or end, if that allows it."""

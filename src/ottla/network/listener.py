@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from ottla.native import read_ahead
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection
@@ -31,7 +32,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.runtime.page_cache import ask_for_pages, read_into_page_cache
+from ottla.runtime.page_cache import read_into_page_cache
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
@@ -40,7 +41,9 @@ logger = logging.getLogger(__name__)
 _ACCEPTS_PER_TURN = 64
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ACCEPT_PAUSE_MS = 200
+_READING_THREADS = 4
 _READ_AHEAD_THREADS = 4
+"""Each has 256 KiB under way while logs are synced."""
 
 HAS_EPOLL: Final = hasattr(select, "epoll")
 """Whether sockets are served together (`ottla.network.reactor`)."""
@@ -96,7 +99,8 @@ class Listener:
         self._watching = sockets
         self._together = together
         self._throttle = LogThrottle(logger, clock)
-        self._tasks = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
+        self._tasks = Tasks(f"{name} reading", threads_max=_READING_THREADS)
+        self._tasks_ahead = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
         self._read_ahead = ReadAhead(self._ask_for)
         self._sockets: list[socket.socket] = []
         self._connections: dict[Connection, None] = {}  # in the order in which they came
@@ -168,7 +172,7 @@ class Listener:
         together, metrics = self._together, self.metrics
         if together is None or len(received) < 2 or metrics.out_bytes > self._config.out_bytes_hard_max:
             return received
-        clear = [each for each in received if each[0].is_clear(now_ms)]
+        clear = Connection.clear_of(received, now_ms)
         others: list[Arrival] = []
         if len(clear) < len(received):
             are_clear = set(map(id, clear))
@@ -196,6 +200,7 @@ class Listener:
             self._services.sockets.close()
             self._services = None
         await self._tasks.close()
+        await self._tasks_ahead.close()
 
     def _stop_accepting(self) -> None:
         loop = asyncio.get_running_loop()
@@ -296,19 +301,19 @@ class Listener:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.socket_send_buffer_bytes)
 
     def _wait_for_disk(self, connection: Connection, piece: FileSlice) -> None:
-        size = self._read_ahead.missed(piece)
-        self._tasks.spawn(self._wait_in_thread(connection, piece, size), f"read ahead for {connection.peer}")
+        self._tasks.spawn(self._wait_in_thread(connection, piece), f"read ahead for {connection.peer}")
+        self._read_ahead.missed(piece)
 
-    async def _wait_in_thread(self, connection: Connection, piece: FileSlice, size: int) -> None:
+    async def _wait_in_thread(self, connection: Connection, piece: FileSlice) -> None:
         try:
-            await self._tasks.in_thread(_read_with_what_follows, piece, size)
+            await self._tasks.in_thread(read_into_page_cache, piece.fd, piece.position, piece.size)
         except OSError as error:
             connection.close(f"a file could not be read: {error}")
         connection.on_read_ahead()
 
     def _ask_for(self, piece: FileSlice) -> None:
         # The slice goes along: it holds the file open.
-        self._tasks.spawn(self._tasks.in_thread(_ask_for, piece), "read ahead")
+        self._tasks_ahead.spawn(self._tasks_ahead.in_thread(_ask_for, piece), "read ahead")
 
     def _shed(self) -> None:
         """Close those who have not moved for the longest time and have responses to take, until they fit again."""
@@ -327,14 +332,7 @@ class Listener:
             self._all_closed.set()
 
 
-def _read_with_what_follows(piece: FileSlice, size: int) -> None:
-    """Ask for `size` bytes from the piece's beginning on, and wait for the piece. BLOCKING."""
-    if size > piece.size:
-        ask_for_pages(piece.fd, piece.position, size)
-    read_into_page_cache(piece.fd, piece.position, piece.size)
-
-
 def _ask_for(piece: FileSlice) -> None:
     """Nobody waits for it: what cannot be read is said to whom it is to be sent. BLOCKING."""
     with suppress(OSError):
-        ask_for_pages(piece.fd, piece.position, piece.size)
+        read_ahead(piece.fd, piece.position, piece.size)

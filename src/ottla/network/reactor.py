@@ -23,15 +23,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from ottla.native import SocketPoll
+from ottla.network.connection import Connection
 from ottla.network.receive_buffer import KIB, SMALLEST, ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
-from ottla.network.response_queue import Part
 from ottla.network.socket_watch import READABLE, WRITABLE, LoopSocketWatch, PolledSocketWatch, SocketWatch
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork
 
 if TYPE_CHECKING:
-    from ottla.network.connection import Connection
     from ottla.network.together import Arrival
 
 logger = logging.getLogger(__name__)
@@ -49,6 +48,11 @@ TakeTogether: TypeAlias = "Callable[[list[Arrival], ReceiveBuffer, int], list[Ar
 
 class Sockets(Protocol):
     """Who watches the sockets of a listener."""
+
+    is_turning: bool
+    """Whether what is `unsent` is sent in a moment anyway."""
+    unsent: "dict[Connection, None]"
+    """Connections that have asked to be flushed, in this order."""
 
     def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
         """A watch over a socket that is not watched for anything yet. `is_plain`: its bytes are what its owner reads
@@ -70,6 +74,8 @@ class LoopSockets:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.is_turning = False
+        self.unsent: dict[Connection, None] = {}
 
     def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
         """As `Sockets` says."""
@@ -89,14 +95,14 @@ class Reactor:
     __slots__ = (
         "_clock",
         "_cork",
-        "_is_turning",
         "_last",
         "_loop",
         "_memory",
         "_poll",
         "_position",
         "_take_together",
-        "_unsent",
+        "is_turning",
+        "unsent",
     )
 
     def __init__(
@@ -119,8 +125,8 @@ class Reactor:
         self._poll = SocketPoll()
         self._last: ReceiveBuffer | None = None  # given up here, still held by requests, with room from `_position` on
         self._position = 0
-        self._unsent: dict[Connection, None] = {}  # in the order in which they asked
-        self._is_turning = False
+        self.unsent: dict[Connection, None] = {}  # in the order in which they asked
+        self.is_turning = False
         loop.add_reader(self._poll.fileno(), self._turn)
 
     def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
@@ -129,9 +135,9 @@ class Reactor:
 
     def flush_soon(self, connection: "Connection") -> None:
         """As `Sockets` says."""
-        if not self._unsent and not self._is_turning:
+        if not self.unsent and not self.is_turning:
             self._loop.call_soon(self._flush)
-        self._unsent[connection] = None
+        self.unsent[connection] = None
 
     def close(self) -> None:
         """As `Sockets` says."""
@@ -163,7 +169,7 @@ class Reactor:
     def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> None:
         now_ms = self._clock.monotonic_ms()
         cork = self._cork
-        self._is_turning = True
+        self.is_turning = True
         try:
             cork.cork()
             try:
@@ -174,7 +180,7 @@ class Reactor:
         except Exception:
             logger.exception("what was received together could not be handled to its end")
         finally:
-            self._is_turning = False
+            self.is_turning = False
         self._flush()
 
     def _take_buffer(self) -> ReceiveBuffer | None:
@@ -203,28 +209,16 @@ class Reactor:
 
     def _flush(self) -> None:
         """Send what is ready on all connections, with one call where it is nothing but bytes."""
-        if not self._unsent:
+        if not self.unsent:
             return
-        unsent, self._unsent = self._unsent, {}
+        unsent, self.unsent = self.unsent, {}
         if len(unsent) == 1:
             for connection in unsent:
                 connection.flush()
             return
-        sending: list[Connection] = []
-        sockets: list[int] = []
-        outputs: list[list[Part]] = []
-        rest: list[Connection] = []
-        for connection in unsent:
-            parts = connection.sendable()
-            if parts is None:
-                rest.append(connection)
-            else:
-                sending.append(connection)
-                sockets.append(connection.fd)
-                outputs.append(parts)
+        sending, sockets, outputs, rest = Connection.sendable_of(unsent)
         if sending:  # and from here to the accounts nobody is called: a socket is still that of its connection
             short = dict(self._poll.send(sockets, outputs))
-            now_ms = self._clock.monotonic_ms()
-            rest += [each for index, each in enumerate(sending) if not each.on_sent(short.get(index), now_ms)]
+            rest += Connection.on_sent(sending, short, self._clock.monotonic_ms())
         for connection in rest:
             connection.flush()

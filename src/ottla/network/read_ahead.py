@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 from ottla.runtime.file_slice import FileSlice
 
 WINDOW_BYTES: Final = 8 << 20
-"""What a reader has ahead of it: some milliseconds of a fast disk, so that a sync behind it does not wait long."""
+"""What a reader has ahead of it: some milliseconds of a fast disk."""
 
 SEQUENTIAL_BYTES: Final = 128 << 10
 """Who asks for less at a time is not catching up."""
 
 Ask = Callable[[FileSlice], None]
-"""Has the system begin to read these bytes, elsewhere."""
+"""Has the system read these bytes, elsewhere."""
 
 
 class ReadAhead:
@@ -34,19 +34,25 @@ class ReadAhead:
         self._ask = ask
         self._ends: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
-    def missed(self, piece: FileSlice) -> int:
-        """A reader waits for these bytes: how many from their beginning on are to be read, with what is behind them."""
-        if piece.size < SEQUENTIAL_BYTES:
-            return piece.size
-        self._ends[piece.owner] = piece.position + piece.size + WINDOW_BYTES
-        return piece.size + WINDOW_BYTES
+    def missed(self, piece: FileSlice) -> None:
+        """A reader waits for these bytes, which somebody else reads now."""
+        if piece.size >= SEQUENTIAL_BYTES and not self._goes_on(piece):
+            begin = piece.position + piece.size
+            self._ends[piece.owner] = begin + WINDOW_BYTES
+            self._ask(FileSlice(piece.fd, begin, WINDOW_BYTES, piece.owner))
 
     def found(self, piece: FileSlice) -> None:
         """A reader found these bytes in the page cache."""
-        end = self._ends.get(piece.owner) if self._ends else None
-        if end is None:
-            return
+        if self._ends:
+            self._goes_on(piece)
+
+    def _goes_on(self, piece: FileSlice) -> bool:
+        """Whether the piece lies in a window, of which the next half is asked for when it is time."""
+        end = self._ends.get(piece.owner, -1)
         left = end - (piece.position + piece.size)
-        if 0 <= left < WINDOW_BYTES // 2:
+        if not 0 <= left <= WINDOW_BYTES:
+            return False
+        if left < WINDOW_BYTES // 2:
             self._ends[piece.owner] = end + WINDOW_BYTES // 2
             self._ask(FileSlice(piece.fd, end, WINDOW_BYTES // 2, piece.owner))
+        return True

@@ -113,7 +113,8 @@ class RequestMemory:
 
     def take_to_share(self, size: int) -> ReceiveBuffer | None:
         """A buffer for the requests of many; None while there is no memory to begin a request. Nobody waits for it."""
-        return self.pool.take(size) if self.handled_bytes < self._half else None
+        pool = self.pool
+        return pool.take(size) if pool.in_use_bytes - self._assembling_bytes < self._half else None
 
     def permits(self, reader: Reader, size: int) -> bool:
         """Whether `reader` may hold `size` bytes for a request of which a part has arrived; if not, it has to wait."""

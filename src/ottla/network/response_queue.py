@@ -97,6 +97,20 @@ class ResponseSlot:
         if answers and answers[0] is not None:
             queue.release()
 
+    def answer(self, answer: bytes) -> None:
+        """`send` of nothing but bytes, and some."""
+        queue = self._queue
+        if queue is None or self.number != queue.first or self.number >= queue.end:
+            self.send((answer,))
+            return
+        self._queue = None
+        answers = queue.answers
+        del answers[0]
+        queue.first += 1
+        queue.sender.on_answer(answer)
+        if answers and answers[0] is not None:
+            queue.release()
+
     def skip(self) -> None:
         """There is no response to this request."""
         self.send(())

@@ -39,7 +39,7 @@ class SocketWatch(Protocol):
         ...
 
     def receive(self, on: bool) -> None:
-        """Have what there is to read received together with what others hold, where that can be; no system call."""
+        """Have what there is to read received together with what others hold, where that can be. A system call."""
         ...
 
     def close(self) -> None:

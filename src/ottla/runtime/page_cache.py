@@ -8,9 +8,9 @@ cannot tell, the loop takes the risk.
 import errno
 import os
 
+from ottla.native import read_ahead
+
 _PROBE_STEP = 128 * 1024
-_ASK_STEP = 512 * 1024
-"""Linux reads no more for one call than one request to the disk may hold, or its own read-ahead if that is more."""
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _probe = bytearray(1)
 
@@ -66,6 +66,7 @@ def is_in_page_cache(fd: int, position: int, size: int) -> bool:
 
 def read_into_page_cache(fd: int, position: int, size: int) -> None:
     """Wait until these bytes have been read from the disk. Blocks: for a thread."""
+    read_ahead(fd, position, size)  # else the system would read on beyond them, as far as it pleases
     buffer = bytearray(min(size, _PROBE_STEP))
     end = position + size
     while position < end:
@@ -73,15 +74,3 @@ def read_into_page_cache(fd: int, position: int, size: int) -> None:
         if not count:
             return
         position += count
-
-
-def ask_for_pages(fd: int, position: int, size: int) -> None:
-    """Have the system begin to read these bytes, without waiting until it has; what lies behind the end is passed over.
-
-    For a thread: with many reads under way it may wait for the disk to take another. Nothing where it cannot be asked.
-    """
-    advise = getattr(os, "posix_fadvise", None)
-    if advise is None:
-        return
-    for at in range(position, position + size, _ASK_STEP):
-        advise(fd, at, min(_ASK_STEP, position + size - at), os.POSIX_FADV_WILLNEED)

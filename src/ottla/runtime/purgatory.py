@@ -116,6 +116,10 @@ class Purgatory:
         self._delayed[operation] = None
         return False
 
+    def is_watched(self, key: Hashable) -> bool:
+        """Whether an operation watches `key`."""
+        return key in self._watchers
+
     def check_and_complete(self, key: Hashable) -> int:
         """Tell the operations that watch `key` that it changed, the longest waiting first. How many were completed.
 

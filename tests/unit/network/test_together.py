@@ -2,7 +2,7 @@
 
 import struct
 
-from ottla.network.config import NetworkConfig
+from ottla.network.config import KIB, MIB, NetworkConfig
 from ottla.network.connection import Connection
 from ottla.network.connection_state import State
 from ottla.network.receive_buffer import ReceiveBuffer
@@ -89,7 +89,7 @@ async def test_who_waits_for_an_answer_is_not_among_them_and_keeps_its_order(soc
         await all_send(peers, *[framed(b"-%d" % n) for n in range(3)])
         await until(lambda: all(handler.requests for handler in door.handlers))
         await all_send(peers, *[framed(b"+%d" % n) for n in range(3)])
-        await until(lambda: all(len(handler.requests) == 2 for handler in door.handlers))
+        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in door.handlers))
         assert together.taken == []
         for handler in door.handlers:
             handler.answer(1)
@@ -97,6 +97,48 @@ async def test_who_waits_for_an_answer_is_not_among_them_and_keeps_its_order(soc
         for number, peer in enumerate(peers):
             assert await peer.receive_frame() == b"-%d" % number
             assert await peer.receive_frame() == b"+%d" % number
+
+
+async def test_who_has_not_taken_its_answers_is_served_one_by_one(sockets: str):
+    together = TakesSmall()
+    config = NetworkConfig(socket_send_buffer_bytes=4 * KIB, out_bytes_max=MIB)
+    async with opened(Collect, together=together, config=config) as door:
+        peer = await door.peer(receive_buffer_bytes=8 * KIB)
+        await all_send([peer], framed(b"-"))
+        [handler], [connection] = door.handlers, door.listener.connections
+        await until(lambda: handler.requests)
+        handler.answer(0, b"x" * (MIB // 2))
+        await until(lambda: connection.is_blocked)
+        alone, several = padded("a"), padded("b") + padded("c")
+        others = [await door.peer() for _ in range(2)]  # who are served together, where there is a reactor
+        await all_send([peer, *others], alone, alone, alone)
+        await until(lambda: len(handler.requests) == 2 or sum(together.taken) > 2)
+        assert together.taken == ([2] if sockets == "reactor" else [])
+        await all_send([peer], several)
+        await until(lambda: len(handler.requests) == 4 or len(together.taken) > 1)
+        assert together.taken == ([2] if sockets == "reactor" else [])
+        assert connection.state is State.OPEN
+        for index in (3, 2, 1):
+            handler.answer(index)
+        assert await peer.receive_frame() == b"x" * (MIB // 2)
+        assert await peer.receive(len(alone + several)) == alone + several
+
+
+async def test_behind_answers_that_are_held_requests_are_served_one_by_one(sockets: str):
+    together = TakesSmall()
+    async with opened(Collect, together=together) as door:
+        peer = await door.peer()
+        [handler] = door.handlers
+        before, behind = framed(b"-a") + framed(b"-b"), padded("c") + padded("d")
+        await all_send([peer], before)
+        await until(lambda: len(handler.requests) == 2)
+        handler.answer(1)
+        await all_send([peer], behind)
+        await until(lambda: together.taken or len(handler.requests) == 4)
+        assert together.taken == []
+        for index in (0, 2, 3):
+            handler.answer(index)
+        assert await peer.receive(len(before + behind)) == before + behind
 
 
 async def test_the_pipeline_of_one_is_taken_up_to_its_limit(sockets: str):
@@ -163,6 +205,6 @@ async def test_while_answers_that_nobody_reads_take_too_much_nothing_is_taken_to
         peers = [await door.peer() for _ in range(3)]
         door.listener.metrics.out_bytes = NetworkConfig().out_bytes_hard_max + 1
         await all_send(peers, *[padded("x") * 2 for _ in range(3)])
-        await until(lambda: all(len(handler.requests) == 2 for handler in door.handlers))
+        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in door.handlers))
         assert together.taken == []
         door.listener.metrics.out_bytes = 0

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from ottla.native import read_ahead
 from ottla.runtime.page_cache import (
-    ask_for_pages,
     is_in_page_cache,
     read_cached,
     read_file,
     read_into_page_cache,
 )
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -73,9 +75,9 @@ def test_a_file_that_ends_too_early_is_an_error(fd: int, content: bytes):
         read_file(fd, len(content) - 5, 10)
 
 
-def test_what_was_asked_for_comes_without_anybody_reading_it(fd: int, content: bytes):
+def test_what_is_read_ahead_is_there_without_anybody_reading_it(fd: int, content: bytes):
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    ask_for_pages(fd, 0, len(content) + 4096)
+    read_ahead(fd, 0, 8 * MIB)
     deadline = time.monotonic() + 60
     while not is_in_page_cache(fd, 0, len(content)):
         assert time.monotonic() < deadline
