@@ -25,6 +25,7 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 from ottla.storage.directory_logs import DirectoryLogs
+from ottla.storage.file_names import PARTITION_METADATA
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
@@ -310,8 +311,9 @@ class LogManager:
     ) -> list[str]:
         """Have each log be in one directory: one that was away, or a move that was cut short, may have left it in two.
 
-        That of the topic's id stays, then the one that `is_used`, then the one that has more; the others are set aside.
-        Returns where they lie now, which no start looks at. Raises OSError.
+        That of the topic's id stays, then the one that `is_used`, then the one that has more, then the one that was
+        begun later, to which it was moved; the others are set aside. Returns where they lie now, which no start looks
+        at. Raises OSError.
         """
         found: dict[TopicPartition, list[tuple[DirectoryLogs, Log]]] = {}
         if len(self.directories) > 1:
@@ -319,9 +321,15 @@ class LogManager:
                 for log in directory.logs():
                     found.setdefault(log.topic_partition, []).append((directory, log))
         moved: list[str] = []
-        for name, several in found.items():
+        for name, logs in found.items():
+            if len(logs) == 1:
+                continue
             wanted = topic_id_of(name)
-            several.sort(key=lambda each: (each[1].topic_id == wanted, is_used(each[1]), each[1].log_end_offset))
+            ranks = [
+                (log.topic_id == wanted, is_used(log), log.log_end_offset, await _begun_ms(directory, log))
+                for directory, log in logs
+            ]
+            several = [logs[index] for index in sorted(range(len(logs)), key=ranks.__getitem__)]
             for directory, _ in several[:-1]:
                 moved += (await directory.catalogue.set_aside([name])).values()
                 await directory.cleaned.checkpoint.forget([name])
@@ -434,3 +442,12 @@ async def _each(directories: Iterable[DirectoryLogs], work: Callable[[DirectoryL
     if failure is not None:
         raise failure
     return results
+
+
+async def _begun_ms(directory: DirectoryLogs, log: Log) -> int:
+    """When the copy of a log in this directory was begun: its first file is written then, and never again."""
+    resources = directory.resources
+    try:
+        return await resources.in_thread(resources.disk.modified_ms, f"{log.directory}/{PARTITION_METADATA}")
+    except FileNotFoundError:
+        return 0

@@ -6,8 +6,8 @@
 3   /disk1/orders-0.<unique>-delete     /disk2/orders-0                        appends go on in /disk2
 
 A crash before 2 leaves the log where it was, and a copy that is made anew. Between 2 and 3 there are two that are the
-same; either may be taken. What fails is undone, and the log goes on where it was; where that fails as well, step 3 is
-left for later, and it goes on in its new place.
+same; the one that was begun later is taken, so that the move holds. What fails is undone, and the log goes on where it
+was; where that fails as well, step 3 is left for later, and it goes on in its new place.
 """
 
 import logging

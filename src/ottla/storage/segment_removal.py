@@ -1,7 +1,7 @@
 """Deleting files so that whoever still reads them can finish: renamed first, removed some time later."""
 
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.runtime.tasks import Tasks
@@ -35,14 +35,14 @@ class SegmentRemoval:
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove files after `delay_ms`."""
-        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_files(paths)))
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._resources.disk.remove, paths))
 
     def remove_trees_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove directories after `delay_ms`."""
-        self._timer.schedule(delay_ms, lambda: self._in_background(self._remove_trees(paths)))
+        self._timer.schedule(delay_ms, lambda: self._in_background(self._resources.disk.remove_tree, paths))
 
-    def _in_background(self, removal: Coroutine[None, None, None]) -> None:
-        self._tasks.spawn(removal, "remove deleted files")
+    def _in_background(self, remove: Callable[[str], None], paths: Sequence[str]) -> None:
+        self._tasks.spawn(self._remove(remove, paths), "remove deleted files")
 
     def _rename(self, segments: list[LogSegment], snapshot: str) -> list[str]:
         disk = self._resources.disk
@@ -57,13 +57,10 @@ class SegmentRemoval:
                     renamed.append(path + DELETED_SUFFIX)
         return renamed
 
-    async def _remove_files(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            await self._tasks.in_thread(self._resources.disk.remove, path)
-
-    async def _remove_trees(self, paths: Sequence[str]) -> None:
+    async def _remove(self, remove: Callable[[str], None], paths: Sequence[str]) -> None:
+        """Those that cannot be removed now are removed at the next start."""
         for path in paths:
             try:
-                await self._tasks.in_thread(self._resources.disk.remove_tree, path)
+                await self._tasks.in_thread(remove, path)
             except OSError as error:
                 logger.warning("%s could not be removed: %s", path, error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -521,6 +522,25 @@ async def test_a_crash_at_any_moment_of_a_move_leaves_one_good_log(tmp_path: Pat
             assert left == ["orders-0"], moment
         for path in work:
             shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("target", [0, 1])
+async def test_of_two_equal_logs_that_a_crash_left_the_one_that_was_moved_to_stays(paths: list[Path], target: int):
+    source = 1 - target
+    async with opened(paths) as directory:
+        log = await directory.log(SMALL)
+        await fill(directory, log)
+        before, first = facts(log), place(log)
+    made = next(path for path in paths if path.name == first)
+    copy = next(path for path in paths if path.name != first)
+    shutil.copytree(made / "orders-0", copy / "orders-0")
+    for index, begun_s in ((source, 1_000_000_000), (target, 1_000_000_001)):
+        os.utime(paths[index] / "orders-0" / "partition.metadata", (begun_s, begun_s))
+    async with opened(paths, clean=False) as directory:
+        (aside,) = await directory.manager.settle_duplicates(lambda _name: TOPIC_ID, lambda _log: False)
+        assert Path(aside).parent == paths[source]
+        log = await directory.log(SMALL)
+        assert (place(log), facts(log)) == (paths[target].name, before)
 
 
 async def test_a_move_that_a_stop_cut_short_is_begun_anew(paths: list[Path]):

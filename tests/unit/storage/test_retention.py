@@ -1,5 +1,6 @@
 """Which segments go, and what happens to their files."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.runtime.disk import OsDisk, StrPath
 from ottla.runtime.rng import SeededRng
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -91,6 +93,35 @@ async def test_expired_segments_are_renamed_then_removed_and_the_log_start_moves
     async with opened(tmp_path) as directory:
         log = await directory.log(config)
         assert (log.log_start_offset, log.log_end_offset) == (6, 10)
+
+
+class StubbornDisk(OsDisk):
+    """Does not remove time indexes."""
+
+    def remove(self, path: StrPath) -> None:
+        if ".timeindex" in str(path):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        super().remove(path)
+
+
+async def test_a_file_that_cannot_be_removed_keeps_no_other_and_goes_at_the_next_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    config = LogConfig(segment_bytes=500, retention_ms=DAY, file_delete_delay_ms=60_000)
+    async with opened(tmp_path, disk=StubbornDisk()) as directory:
+        log = await directory.log(config)
+        times = [NOW_MS - 2 * DAY] * 3 + [NOW_MS] * 2
+        await directory.append_all(log, [batch(2, value=b"x" * 200, timestamp=time) for time in times])
+        await directory.manager.apply_retention()
+        await directory.pass_time(60_000)
+        left = names_in(tmp_path / "orders-0", "*.deleted")
+        assert left
+        assert all(".timeindex" in name for name in left), left
+        assert [record.levelname for record in caplog.records if "could not be removed" in record.message] == [
+            "WARNING" for _ in left
+        ]
+    async with opened(tmp_path):
+        assert names_in(tmp_path / "orders-0", "*.deleted") == []
 
 
 async def test_a_log_whose_every_record_is_too_old_goes_on_at_its_end(tmp_path: Path):
