@@ -11,7 +11,8 @@ Time comes in as an argument, batches and decisions go out: no I/O here, and not
 Order of one partition, with idempotence: numbers are given when a batch is first sent. A batch that must be sent again
 goes back to its place by number, waits until what was in flight with it is answered, and is then alone on its way. So a
 broker sees the numbers in order, or refuses what comes early (OUT_OF_ORDER_SEQUENCE_NUMBER) without harm; and no more
-than four batches can have passed one whose answer was lost, of the five by which a broker knows a duplicate.
+than four batches can pass one that is not answered, of the five by which a broker knows a duplicate: a leader that took
+over may have what the one before it did not answer.
 
 A new epoch numbers what waits anew, and a broker would not know again what it may have appended under an old number. So
 before it those batches are sent once more as they were, and nothing else is (`settles`).
@@ -24,6 +25,7 @@ from msgspec import Struct
 
 from ottla.client.delivery import Delivery
 from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch, Record, next_sequence
+from ottla.client.producer_options import IN_FLIGHT_MAX_IDEMPOTENT
 from ottla.model.topic_partition import TopicPartition
 
 OnGiveUp = Callable[[TopicPartition, int, Exception], None]
@@ -42,7 +44,7 @@ class BatchLimits(Struct, frozen=True):
 class PartitionQueue:
     """The batches of one partition."""
 
-    __slots__ = ("in_flight", "next_sequence", "open", "topic_partition", "waiting")
+    __slots__ = ("in_flight", "next_sequence", "numbered", "open", "topic_partition", "waiting")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
@@ -50,6 +52,14 @@ class PartitionQueue:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
         self.next_sequence = 0
+        self.numbered = 0
+        """How many batches have got a number."""
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether a batch with the next number would be one too many behind the oldest that is not answered."""
+        in_flight = self.in_flight
+        return bool(in_flight) and self.numbered - in_flight[0].place >= IN_FLIGHT_MAX_IDEMPOTENT
 
     def batches(self) -> Iterator[ProducerBatch]:
         """All of them, oldest first."""
@@ -159,6 +169,8 @@ class RecordAccumulator:
             if self._idempotent and batch.sequence == NO_SEQUENCE:
                 batch.sequence = queue.next_sequence
                 queue.next_sequence = next_sequence(queue.next_sequence, batch.record_count)
+                batch.place = queue.numbered
+                queue.numbered += 1
             batch.attempts += 1
             queue.in_flight.append(batch)
             taken.append(batch)
@@ -257,6 +269,8 @@ class RecordAccumulator:
         if self.settles:
             uncertain = _first_uncertain(queue)
             return None if uncertain is None or queue.in_flight else uncertain.retry_at_ms
+        if self._idempotent and queue.is_at_limit:
+            return None
         if queue.waiting:
             head = queue.waiting[0]
             if head.attempts == 0:

@@ -89,6 +89,20 @@ class BlockingConnection:
             raise self._error
         self._send(message, self._versions.choose(type(message)), timeout_ms)
 
+    def has_answer(self) -> bool:
+        """Whether `receive` has something to take, if only the beginning of an answer or the end of the connection."""
+        if self._frames or self._error is not None:
+            return True
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # `receive` will say what it is.
+            return True
+        return True
+
     def receive(self, message: ApiMessage, response: type[R], *, timeout_ms: int) -> R:
         """The answer to `message`, the oldest request that was sent ahead; raises as `request` does."""
         if self._error is not None:
@@ -115,6 +129,9 @@ class BlockingConnection:
             raise self._end(_late(self._address, message, timeout_ms)) from None
         except OSError as error:
             raise self._end(lost(self._address, error, 1)) from error
+        except BaseException:
+            self.close()  # a part of the request may have gone
+            raise
 
     def _receive(self, message: ApiMessage, deadline: Deadline) -> memoryview:
         try:
@@ -132,6 +149,9 @@ class BlockingConnection:
             raise self._end(lost(self._address, error, 1)) from error
         except ProtocolViolationError as error:
             raise self._end(error) from None
+        except BaseException:
+            self.close()  # interrupted, by Ctrl-C perhaps: what is asked next would be given this answer
+            raise
         frame = self._frames.pop(0)
         self._correlation.response(frame)
         return frame

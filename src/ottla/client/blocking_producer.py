@@ -4,17 +4,18 @@ For code that blocks and builds its batches itself, such as Spark tasks. Each ba
 number of its first record in its partition (KIP-98), so one that is sent again after a lost answer is appended once.
 
 ```
- send(partition, batch)      waiting                        in flight, oldest first, at most 5 a connection
+ send(partition, batch)      waiting                        in flight, oldest first, at most 5 of a partition
    t-0 -> number 0..99       t-0: [100..199] [200..299]      leader 1: [t-0 0..99 | t-2 0..49] [t-0 ...]
    t-1 -> number 0..49       t-1: [0..49]                    leader 2: [t-1 ...]
 ```
 
-One request takes the next batch of every partition that its leader leads. When anything fails, all answers are taken
+One request takes the next batch of every partition that its leader leads. As long as there is room nothing waits for
+an answer: who makes the batches goes on while brokers make them durable. When anything fails, all answers are taken
 first; then what was not appended is sent again in the order of its numbers.
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -35,7 +36,9 @@ from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = 5
-"""Requests of a connection that are not answered: a leader knows the last five batches of a producer again."""
+"""Batches of a partition that are not answered: its leader knows the last five of a producer again."""
+IN_FLIGHT_BYTES_MAX = 16_000_000
+"""Bytes of all partitions that are not answered: what a task writes while a disk that it shares is behind."""
 REQUEST_BYTES = 1_000_000
 """A request is sent when there is so much for it, and closed before it is larger, unless one batch is."""
 WAITING_BYTES_MAX = 8_000_000
@@ -88,6 +91,8 @@ class BlockingProducer:
         self._waiting_bytes = 0
         self._taken = self._appended = 0
         self._in_flight: deque[_InFlight] = deque()
+        self._in_flight_of: Counter[TopicPartition] = Counter()
+        self._in_flight_bytes = 0
         self._failure: ClientError | None = None
 
     @property
@@ -127,6 +132,8 @@ class BlockingProducer:
         for each in self._in_flight:
             each.connection.close()
         self._in_flight.clear()
+        self._in_flight_of.clear()
+        self._in_flight_bytes = 0
         self._waiting.clear()
 
     # --- numbers ----------------------------------------------------------------------------------------------------
@@ -172,17 +179,23 @@ class BlockingProducer:
 
     def _receive_or_recover(self) -> None:
         try:
-            self._receive_oldest(self._in_flight[0].node_id)
+            self._receive(self._in_flight[0])
         except (BrokerError, *NO_CONNECTION) as error:
             self._recover(error)
 
     def _dispatch(self, *, fill: bool) -> None:
-        """Send a request to every leader that has enough for one; with `fill` off, that has anything."""
+        """Send requests to every leader that has enough for one: what there is room for; with `fill` off, all."""
+        while self._in_flight and self._in_flight[0].connection.has_answer():
+            self._receive(self._in_flight[0])
         for node_id, topic_partitions in self._by_leader().items():
             while self._has_request(topic_partitions, fill=fill):
-                while sum(each.node_id == node_id for each in self._in_flight) >= IN_FLIGHT_MAX:
-                    self._receive_oldest(node_id)
-                self._send(node_id, self._next_request(topic_partitions))
+                if batches := self._next_request(topic_partitions):
+                    self._send(node_id, batches)
+                elif fill and self._waiting_bytes < WAITING_BYTES_MAX:
+                    break
+                else:
+                    of_leader = (each for each in self._in_flight if each.node_id == node_id)
+                    self._receive(next(of_leader, self._in_flight[0]))
 
     def _by_leader(self) -> dict[int, list[TopicPartition]]:
         deadline = self._cluster.deadline()
@@ -202,8 +215,13 @@ class BlockingProducer:
     def _next_request(self, topic_partitions: Iterable[TopicPartition]) -> list[_Batch]:
         batches: list[_Batch] = []
         size = 0
+        if self._in_flight_bytes >= IN_FLIGHT_BYTES_MAX:
+            return batches
         for each in topic_partitions:
-            if (waiting := self._waiting[each]) and (not batches or size + len(waiting[0].data) <= REQUEST_BYTES):
+            waiting = self._waiting[each]
+            if not waiting or self._in_flight_of[each] >= IN_FLIGHT_MAX:
+                continue
+            if not batches or size + len(waiting[0].data) <= REQUEST_BYTES:
                 batches.append(waiting[0])
                 size += len(waiting[0].data)
         for batch in batches:
@@ -226,13 +244,16 @@ class BlockingProducer:
             self._put_back(batches)
             raise
         self._in_flight.append(_InFlight(node_id, connection, request, batches))
+        self._in_flight_of.update(each.topic_partition for each in batches)
+        self._in_flight_bytes += sum(len(each.data) for each in batches)
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    def _receive_oldest(self, node_id: int) -> None:
-        """Take one answer of a leader; the first error among its partitions is raised after all were looked at."""
-        oldest = next(each for each in self._in_flight if each.node_id == node_id)
+    def _receive(self, oldest: _InFlight) -> None:
+        """Take the next answer of a leader; the first error among its partitions is raised after all were looked at."""
         self._in_flight.remove(oldest)
+        self._in_flight_of.subtract(each.topic_partition for each in oldest.batches)
+        self._in_flight_bytes -= sum(len(each.data) for each in oldest.batches)
         try:
             timeout_ms = self._cluster.options.request_timeout_ms
             response = oldest.connection.receive(oldest.request, ProduceResponse, timeout_ms=timeout_ms)
@@ -269,7 +290,7 @@ class BlockingProducer:
             try:
                 self._dispatch(fill=False)
                 while self._in_flight:
-                    self._receive_oldest(self._in_flight[0].node_id)
+                    self._receive(self._in_flight[0])
                 return
             except (BrokerError, *NO_CONNECTION) as again:
                 error, failures = again, failures + 1
@@ -280,7 +301,7 @@ class BlockingProducer:
         errors: list[ClientError] = []
         while self._in_flight:
             try:
-                self._receive_oldest(self._in_flight[0].node_id)
+                self._receive(self._in_flight[0])
             except (BrokerError, *NO_CONNECTION) as error:
                 errors.append(error)
         for topic_partition, batches in self._waiting.items():

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ottla.client.address import Address
 from ottla.client.errors import error_code
@@ -56,6 +57,9 @@ class ClusterMetadata(Struct):
     brokers: dict[int, BrokerNode] = field(default_factory=dict)
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
     topic_names: dict[UUID, str] = field(default_factory=dict)
+    newest: dict[str, TopicMetadata] = field(default_factory=dict)
+    """The newest that was heard of each topic, also while brokers are to be asked about it again: who knows of older
+    leaders is not to be believed then either."""
     updated_ms: int | None = None
     """When the last answer came, on the monotonic clock; None before the first."""
     stale: bool = False
@@ -64,8 +68,8 @@ class ClusterMetadata(Struct):
     def update(self, response: MetadataResponse, now_ms: int, *, all_topics: bool) -> dict[str, ErrorCode]:
         """Take in an answer; the topics that came with an error, and which.
 
-        Nothing is known any more of a topic that came with an error. `all_topics` says that the answer lists every
-        topic, so one that is missing was deleted.
+        Nothing is known any more of a topic that came with an error, but who leads, unless it is gone. `all_topics`
+        says that the answer lists every topic, so one that is missing was deleted.
         """
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -76,12 +80,16 @@ class ClusterMetadata(Struct):
         if all_topics:
             self.topics.clear()
             self.topic_names.clear()
+            listed = {topic.name for topic in response.topics}
+            self.newest = {name: topic for name, topic in self.newest.items() if name in listed}
         errors: dict[str, ErrorCode] = {}
         for topic in response.topics:
             name = topic.name or ""
             if topic.error_code:
                 errors[name] = error_code(topic.error_code)
                 self._remove(name)
+                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    self.newest.pop(name, None)
             else:
                 self._add(_topic_metadata(topic))
         self.updated_ms = now_ms
@@ -104,8 +112,19 @@ class ClusterMetadata(Struct):
         return topic.topic_id if topic is not None else ZERO_UUID
 
     def _add(self, topic: TopicMetadata) -> None:
+        """A broker that was paused or cut off may know of an older leader than this client does (KIP-320)."""
+        known = self.newest.get(topic.name)
+        if known is not None and known.topic_id == topic.topic_id != ZERO_UUID:
+            before = {each.partition: each for each in known.partitions}
+            partitions = tuple(
+                before[each.partition]
+                if each.partition in before and before[each.partition].leader_epoch > each.leader_epoch >= 0
+                else each
+                for each in topic.partitions
+            )
+            topic = replace(topic, partitions=partitions)
         self._remove(topic.name)
-        self.topics[topic.name] = topic
+        self.topics[topic.name] = self.newest[topic.name] = topic
         if topic.topic_id != ZERO_UUID:
             self.topic_names[topic.topic_id] = topic.name
 

@@ -1,10 +1,14 @@
 """What the sender of a record can learn of its fate."""
 
-import asyncio
+from __future__ import annotations
+
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import asyncio
 
 NO_TIMESTAMP = -1
 
@@ -59,7 +63,7 @@ class BatchOutcome:
         self._error = error
         self._settle()
 
-    def divide(self, parts: Sequence[tuple[int, "BatchOutcome"]]) -> None:
+    def divide(self, parts: Sequence[tuple[int, BatchOutcome]]) -> None:
         """From now on these are the fates, each of the records from an index on; settled when all of them are."""
         self._parts = parts
         for _, part in parts:
@@ -78,6 +82,9 @@ class BatchOutcome:
 
     def waiter(self) -> asyncio.Future[None]:
         """A new future that is done when the outcome is known."""
+        # Here, where there is a loop: the blocking client has none, and each process of Spark's would load it.
+        import asyncio
+
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(future)
         return future
@@ -86,7 +93,7 @@ class BatchOutcome:
         """Call when the outcome is known."""
         self._callbacks.append(callback)
 
-    def _fate(self, index: int) -> tuple["BatchOutcome", int]:
+    def _fate(self, index: int) -> tuple[BatchOutcome, int]:
         for start, part in reversed(self._parts):
             if index >= start:
                 return part._fate(index - start)
@@ -148,7 +155,7 @@ class Delivery:
             raise error
         return self._outcome.metadata(self._index)
 
-    def add_done_callback(self, callback: Callable[["Delivery"], None]) -> None:
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call back once the fate is known, at once when it is. The callback must not block nor raise."""
         if self._outcome.done:
             callback(self)

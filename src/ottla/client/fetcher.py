@@ -153,7 +153,10 @@ class Fetcher:
             answers = {each.topic_partition: each for each in fetched(response, request)}
             for position, generation, _ in asked:
                 answer = answers.get(position.topic_partition)
-                if answer is not None and position.generation == generation:
+                if answer is None or position.generation != generation:
+                    continue
+                # Another broker may have been asked since, who led by then, and have answered first.
+                if answer.offset == position.fetch_offset:
                     await self._on_answer(position, answer)
         finally:
             self._busy.discard(node_id)

@@ -72,6 +72,7 @@ class ProducerBatch:
         "created_ms",
         "is_uncertain",
         "outcome",
+        "place",
         "record_count",
         "retry_at_ms",
         "sequence",
@@ -86,6 +87,8 @@ class ProducerBatch:
         self.record_count = 0
         self.size_bytes = BATCH_HEADER_BYTES
         self.sequence = NO_SEQUENCE
+        self.place = 0
+        """How many batches of the partition were given a number before it."""
         self.attempts = 0
         self.is_uncertain = False
         """Whether it may have been appended by an attempt whose outcome is not known: only under the number that it had
@@ -148,7 +151,7 @@ class ProducerBatch:
         halves = []
         for start, part in ((0, records[:middle]), (middle, records[middle:])):
             half = ProducerBatch(self.topic_partition, self.created_ms)
-            half.attempts = self.attempts
+            half.attempts, half.place = self.attempts, self.place
             if self.sequence != NO_SEQUENCE:
                 half.sequence = next_sequence(self.sequence, start)
             for record in part:

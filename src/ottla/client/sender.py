@@ -171,7 +171,12 @@ class Sender:
                 self.settlement.note_topics(
                     {name: broker_error(code, f"topic {name!r}") for name, code in errors.items()}
                 )
-            if errors or any(self._cluster.metadata.topics.get(name) is None for name in topics):
+            metadata = self._cluster.metadata
+            if (
+                errors
+                or any(metadata.topics.get(name) is None for name in topics)
+                or any(metadata.leader(batch.topic_partition) is None for batch in self._accumulator.unsettled())
+            ):
                 await self._cluster.io.pause(self._client_options.retry_backoff_ms)
         except ClientError as error:
             self.settlement.note_topics(dict.fromkeys(topics, error))

@@ -53,6 +53,37 @@ def test_while_an_answer_is_awaited_records_linger_for_company():
     assert records.sendable(15) == [PLACE]
 
 
+def test_no_more_batches_pass_one_that_is_not_answered_than_a_leader_would_know_it_behind():
+    records = accumulator()
+
+    def sent() -> ProducerBatch:
+        append(records, b"a")
+        records.flush()
+        (batch,) = records.take([PLACE], 1_000, 0)
+        return batch
+
+    lost = sent()
+    for offset in range(1, 5):  # by a leader that has taken over, with what is not answered
+        records.succeed(sent(), offset, 0)
+    append(records, b"b")
+    records.flush()
+    assert records.sendable(0) == []
+    assert records.next_due_ms(0) is None
+
+    records.retry(lost, 7, is_uncertain=True)
+    assert records.take([PLACE], 1_000, 7) == [lost]
+    records.succeed(lost, 0, 0)
+    assert [batch.sequence for batch in records.take([PLACE], 1_000, 7)] == [5]
+
+
+def test_without_numbers_any_number_of_batches_may_pass_another():
+    records = accumulator(idempotent=False)
+    for _ in range(7):
+        append(records, b"a")
+        records.flush()
+        assert len(records.take([PLACE], 1_000, 0)) == 1
+
+
 def test_a_full_batch_does_not_linger():
     records = accumulator()
     append(records, b"a")

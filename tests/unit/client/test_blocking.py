@@ -1,6 +1,8 @@
 """The blocking client fetches and appends batches as they are, in the calling thread."""
 
 import asyncio
+import signal
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -29,7 +31,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.unit.client.scripted_broker import CLOSE, ScriptedBroker, in_turn, topic_id
+from tests.unit.client.scripted_broker import CLOSE, SILENCE, ScriptedBroker, in_turn, topic_id
 
 PLACE = TopicPartition("t", 1)
 BATCH = bytes(build_batch([(1, b"k", b"v", ())]))
@@ -84,6 +86,22 @@ def test_a_fetch_follows_the_leader_when_it_has_moved():
         broker.handlers[FetchRequest] = in_turn(fetch_answer(error=6), CLOSE, fetch_answer())
         assert bytes(blocking.fetch_raw("t", 1, 0).records) == BATCH
         assert len(broker.asked(FetchRequest)) == 3
+
+
+def test_a_call_after_one_that_was_interrupted_does_not_get_its_answer():
+    def interrupts(request: FetchRequest, version: int) -> object:
+        broker.handlers[FetchRequest] = lambda request, version: fetch_answer()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return SILENCE
+
+    with ScriptedBroker({"t": 2}) as broker, client(broker) as blocking:
+        broker.handlers[FetchRequest] = interrupts
+        blocking.metadata(["t"])
+        connections = broker.connections
+        with pytest.raises(KeyboardInterrupt):
+            blocking.fetch_raw("t", 1, 0)
+        assert bytes(blocking.fetch_raw("t", 1, 0).records) == BATCH
+        assert broker.connections > connections
 
 
 class TestReadReplica:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ottla.client.blocking import BlockingClient
-from ottla.client.blocking_producer import IN_FLIGHT_MAX, REQUEST_BYTES, BlockingProducer
+from ottla.client.blocking_producer import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, REQUEST_BYTES, BlockingProducer
 from ottla.client.errors import BrokerError, ClientError
 from ottla.client.producer_batch import Identity
 from ottla.model.error_code import ErrorCode
@@ -34,8 +34,11 @@ def send(producer: BlockingProducer, partition: int, *values: bytes) -> None:
 
 
 def send_many(producer: BlockingProducer) -> None:
-    for number in range(30):
-        send(producer, number % 8, LARGE)
+    for _ in range(2 * IN_FLIGHT_MAX):
+        send(producer, 0, LARGE)
+    for number in range(IN_FLIGHT_BYTES_MAX // len(LARGE)):
+        send(producer, 1 + number % 19, LARGE)
+    producer.flush()
 
 
 @pytest.mark.parametrize("faults", FAULTS)
@@ -65,12 +68,27 @@ def test_partitions_share_requests():
         assert len(request.topic_data[0].partition_data) == 8
 
 
-def test_requests_run_ahead_of_answers():
-    with AppendingBroker({"t": 8}) as broker, client(broker, request_timeout_ms=3_000, api_timeout_ms=1) as blocking:
+def test_batches_run_ahead_of_answers_as_far_as_a_leader_remembers_them_and_memory_allows():
+    with AppendingBroker({"t": 20}) as broker, client(broker, request_timeout_ms=5_000, api_timeout_ms=1) as blocking:
         broker.handlers[ProduceRequest] = lambda *_: SILENCE
+        producer = blocking.producer()
         with pytest.raises(ClientError, match="did not answer Produce"):
-            send_many(blocking.producer())
-        assert len(broker.asked(ProduceRequest)) == IN_FLIGHT_MAX
+            send_many(producer)
+        sent = [each for request in broker.asked(ProduceRequest) for each in request.topic_data[0].partition_data]
+        assert [each.index for each in sent].count(0) == IN_FLIGHT_MAX
+        sent_bytes = sum(len(each.records or b"") for each in sent)
+        assert IN_FLIGHT_BYTES_MAX <= sent_bytes < IN_FLIGHT_BYTES_MAX + REQUEST_BYTES
+
+
+def test_answers_that_are_there_make_room_without_waiting_for_them():
+    with AppendingBroker({"t": 1}) as broker, client(broker) as blocking:
+        producer = blocking.producer()
+        for number in range(4 * IN_FLIGHT_MAX):
+            send(producer, 0, b"%d" % number, LARGE)
+            send(producer, 0, LARGE, LARGE)
+        producer.flush()
+        assert [each for each in broker.logs[0].values if each != LARGE] == [b"%d" % each for each in range(20)]
+        assert producer.last_sequences == {TopicPartition("t", 0): 79}
 
 
 def test_a_broker_that_forgot_the_producer_gets_the_rest_by_a_new_epoch(caplog):

@@ -88,3 +88,41 @@ def test_a_topic_that_was_made_anew_is_no_longer_found_by_its_old_id():
 def test_an_error_code_from_the_future_is_an_unknown_error():
     errors = ClusterMetadata().update(response(topic("t", [], error=9_999)), 0, all_topics=False)
     assert errors == {"t": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_a_broker_that_knows_of_an_older_leader_is_not_believed():
+    def led_by(leader: int, epoch: int, topic_id: UUID = ID) -> MetadataResponse:
+        partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+        return response(MetadataResponseTopic(error_code=0, name="t", topic_id=topic_id, partitions=(partition,)))
+
+    metadata, leaders = ClusterMetadata(), []
+    for answer in (led_by(2, 1), led_by(1, 0), led_by(1, 2), led_by(2, 0, UUID(int=8))):
+        metadata.update(answer, 0, all_topics=False)
+        leaders.append(metadata.leader(TopicPartition("t", 0)).leader)
+
+    assert leaders == [2, 2, 1, 2]
+
+
+def test_a_broker_that_knows_of_an_older_leader_is_not_believed_when_the_newer_one_was_found_to_be_away():
+    def led_by(leader: int, epoch: int, error: int = 0) -> MetadataResponse:
+        partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+        return response(MetadataResponseTopic(error_code=error, name="t", topic_id=ID, partitions=(partition,)))
+
+    metadata, place = ClusterMetadata(), TopicPartition("t", 0)
+    metadata.update(led_by(2, 1), 0, all_topics=False)
+    metadata.forget_topic("t")
+    assert metadata.leader(place) is None
+    metadata.update(led_by(1, 0), 0, all_topics=False)
+    assert metadata.leader(place).leader_epoch == 1
+
+    metadata.update(led_by(-1, -1, error=ErrorCode.LEADER_NOT_AVAILABLE), 0, all_topics=False)
+    assert metadata.leader(place) is None
+    metadata.update(led_by(1, 0), 0, all_topics=True)
+    assert metadata.leader(place).leader_epoch == 1
+
+    metadata.update(led_by(-1, -1, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0, all_topics=False)
+    metadata.update(led_by(1, 0), 0, all_topics=False)
+    assert metadata.leader(place).leader_epoch == 0
+    assert set(metadata.newest) == {"t"}
+    metadata.update(response(), 0, all_topics=True)
+    assert not metadata.newest, "what is gone is not kept"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from ottla.client.asyncio_io import AsyncioConnection
+from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.errors import BrokerError, BrokerUnreachableError, ClientError, InvalidOptionError, TopicNotFoundError
 from ottla.client.options import ClientOptions
 from ottla.client.produce import Acks
@@ -16,7 +17,7 @@ from ottla.client.producer_options import ProducerOptions
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch, decode_records, validate_batches
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -83,6 +84,36 @@ async def test_a_record_is_delivered_with_its_key_headers_and_time():
     assert decode_records(data.records, max_decompressed_bytes=1_000) == [
         (0, 123, b"key", b"value", [("a", b"1"), ("b", None)])
     ]
+
+
+async def test_while_a_partition_has_no_leader_brokers_are_asked_at_the_pace_of_retries(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    leaderless, paused, pause = 5, 0, AsyncioIo.pause
+
+    def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+        nonlocal leaderless
+        answer = broker.metadata(request, version)
+        if answer.topics and leaderless:
+            leaderless -= 1
+            [topic] = answer.topics
+            [partition] = topic.partitions
+            answer = replace(answer, topics=(replace(topic, partitions=(replace(partition, leader_id=-1),)),))
+        return answer
+
+    async def counted(io: AsyncioIo, pause_ms: int) -> None:
+        nonlocal paused
+        paused += 1
+        await pause(io, pause_ms)
+
+    monkeypatch.setattr(AsyncioIo, "pause", counted)
+    with AppendingBroker({"t": 1}) as broker:
+        broker.handlers[MetadataRequest] = metadata
+        async with producer(broker) as sending:
+            await sending.send_and_wait("t", b"value")
+    assert (leaderless, paused) == (0, 4), (
+        "after each answer without a leader but that which the partitions were asked of"
+    )
 
 
 FAULTS = [
