@@ -57,23 +57,31 @@ class CoordinatorRuntime(Generic[S]):
         operation: Callable[[S, int, Waiter], Outcome],
         waiter: Waiter,
         answer_type: type[Answer],
+        *,
+        needs_log: bool = False,
     ) -> None:
         """Take a step of the shard of a partition: `operation(shard, now_ms, waiter)`.
 
         The waiter is called exactly once, with an `answer_type`. It is called at once, with NOT_COORDINATOR or
-        COORDINATOR_LOAD_IN_PROGRESS, when the shard does not serve here.
+        COORDINATOR_LOAD_IN_PROGRESS, when the shard does not serve here, and with COORDINATOR_NOT_AVAILABLE when it has
+        something to write and its partition is short of replicas. `needs_log`: as in `ShardRunner.submit`.
         """
         runner = self._runners.get(index)
         if runner is None:
             waiter(answer_type(error=ErrorCode.NOT_COORDINATOR))
         else:
-            runner.submit(operation, waiter, answer_type)
+            runner.submit(operation, waiter, answer_type, needs_log=needs_log)
+
+    def takes_records(self, index: int) -> bool:
+        """Whether the shard of a partition serves here, and could write now."""
+        runner = self._runners.get(index)
+        return runner is not None and runner.active_shard is not None and not runner.partition.is_short_of_replicas
 
     def step_all(self, step: Callable[[S, int], Outcome]) -> None:
-        """Take a step of every shard that serves: `step(shard, now_ms)`."""
+        """Take a step of every shard that serves: `step(shard, now_ms)`; of those that cannot write now, later."""
         for runner in tuple(self._runners.values()):
             if runner.state is ShardState.ACTIVE:
-                runner.step(step)
+                runner.step_once_it_can_write(step)
 
     def active_shards(self) -> Iterator[S]:
         """The shards that serve, to look at; what they say may not be committed yet."""

@@ -13,6 +13,11 @@ class CoordinatorShard(Protocol):
     an `Outcome`; they may change what is in memory only (who waits, which timers run). `replay` alone changes what
     survives a restart: when a record is decided, and when it is read back from the log.
 
+    A step that writes while the partition is short of replicas is thrown away with all of its outcome, or not taken at
+    all if it is of those that `needs_log` names (`ShardRunner.submit`): one that has changed what is in memory cannot
+    be thrown away. No step of `handle_timer` is taken then. If `handle_loaded` writes something, the shard is loaded
+    again.
+
     What a record is, is the shard's business: `encode` turns it into the key and value for the log, `decode` back.
     """
 

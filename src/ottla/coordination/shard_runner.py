@@ -34,6 +34,9 @@ Operation = Callable[[Any, int, Waiter], Outcome]
 """A step on behalf of a client, with whoever waits for the answer."""
 
 
+SHORT_RETRY_MS: Final = 500
+"""A timer that is due while the log takes no records is due again after this time, as in Apache Kafka."""
+
 LOAD_RETRY_MS: Final = 1_000
 """How long after a load that the disk failed the next one begins."""
 
@@ -46,11 +49,13 @@ def is_storage_error(error: Exception) -> bool:
 class ShardRunner:
     """Runs one shard over one partition that this broker leads.
 
-    Records are applied when they are decided, before they are committed, and answers wait for the commit. When an
-    append fails, what is in memory is no longer what the log says: everybody who waits is told NOT_COORDINATOR, the
-    memory is thrown away and the shard loads again from the log, if this broker still leads it. (Apache Kafka keeps
-    snapshots to go back to; an append fails so rarely, after the checks a shard makes itself, that to read the log
-    again is cheaper to keep right.) A step that raises is our own mistake and ends the same way.
+    Records are applied when they are decided, before they are committed, and answers wait for the commit. So whether
+    the partition is short of replicas is asked before they are applied: a step that would write is thrown away then,
+    who asked is told COORDINATOR_NOT_AVAILABLE, timers are due later, and everything else goes on. When an append fails
+    for another reason, what is in memory is no longer what the log says: everybody who waits is told NOT_COORDINATOR,
+    the memory is thrown away and the shard loads again from the log, if this broker still leads it. (Apache Kafka keeps
+    snapshots to go back to; an append fails so rarely, after these checks, that to read the log again is cheaper to
+    keep right.) A step that raises is our own mistake and ends the same way.
 
     Belongs to the event loop; never blocks.
     """
@@ -78,20 +83,35 @@ class ShardRunner:
         """Load the shard in the background; it serves when that is done."""
         self._environment.tasks.spawn(self._load(self._shard), f"load {self.partition.topic_partition}")
 
-    def submit(self, operation: Operation, waiter: Waiter, answer_type: type[Answer]) -> None:
-        """Take a step on behalf of a client; the waiter is answered exactly once, at once when it is refused."""
+    def submit(
+        self, operation: Operation, waiter: Waiter, answer_type: type[Answer], *, needs_log: bool = False
+    ) -> None:
+        """Take a step on behalf of a client; the waiter is answered exactly once, at once when it is refused.
+
+        `needs_log`: the step may change what is in memory and write what came of it, so that it cannot be thrown away.
+        It is refused at once while the partition is short of replicas.
+        """
         if self.state is not ShardState.ACTIVE:
             waiter(answer_type(error=REFUSALS[self.state]))
             return
+        if needs_log and self.partition.is_short_of_replicas:
+            waiter(answer_type(error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
         once = OnceWaiter(waiter)
-        if not self.step(lambda shard, now_ms: operation(shard, now_ms, once)):
+        if not self.step(lambda shard, now_ms: operation(shard, now_ms, once), may_throw_away=True):
             once(answer_type(error=ErrorCode.UNKNOWN_SERVER_ERROR))
 
-    def step(self, step: Step) -> bool:
-        """Take a step of the shard, which must be active, and carry out what it decides. False when it crashed."""
+    def step(self, step: Step, *, may_throw_away: bool = False) -> bool:
+        """Take a step of the shard, which must be active, and carry out what it decides. False when it crashed.
+
+        With `may_throw_away` nothing comes of it if it would write and the partition is short of replicas.
+        """
         assert self.state is ShardState.ACTIVE, f"a step of {self.partition.topic_partition} while {self.state}"
         try:
             outcome = step(self._shard, self._environment.clock.now_ms())
+            if may_throw_away and outcome.records and self.partition.is_short_of_replicas:
+                self._throw_away(outcome)
+                return True
             encoded = [self._encode(record) for record in outcome.records]
             for record in outcome.records:
                 self._replay(record)
@@ -106,10 +126,33 @@ class ShardRunner:
         self._log.write(encoded, answers)
         return True
 
+    def step_once_it_can_write(self, step: Step) -> None:
+        """Take a step of the shard that nobody waits for, later while the partition is short of replicas.
+
+        What is loaded meanwhile is to know of it by itself.
+        """
+        if not self.partition.is_short_of_replicas:
+            self.step(step)
+            return
+        shard = self._shard
+
+        def again() -> None:
+            if self.active_shard is shard:
+                self.step_once_it_can_write(step)
+
+        self._environment.timer.schedule(SHORT_RETRY_MS, again)
+
     def close(self) -> None:
         """This broker no longer leads the partition: tell everybody who waits, forget everything."""
         if self.state is not ShardState.CLOSED:
             self._unload(ShardState.CLOSED)
+
+    def _throw_away(self, outcome: Outcome) -> None:
+        """Nothing of what was decided holds. Whoever was heard of was heard of: timers that run may move."""
+        self._timers.move(outcome.timers)
+        deliver(
+            [(waiter, type(answer)(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)) for waiter, answer in outcome.answers]
+        )
 
     def _encode(self, record: Any) -> LogEntry:
         if isinstance(record, TransactionalRecord):
@@ -173,6 +216,9 @@ class ShardRunner:
         return self.state is ShardState.LOADING and shard is self._shard
 
     def _on_timer(self, key: Hashable) -> None:
+        if self.partition.is_short_of_replicas:
+            self._timers.apply({key: SHORT_RETRY_MS})
+            return
         self.step(lambda shard, now_ms: shard.handle_timer(now_ms, key))
 
     def _on_append_failure(self, ack: AppendAck) -> None:

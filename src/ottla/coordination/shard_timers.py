@@ -31,6 +31,12 @@ class ShardTimers:
                 entry.task = self._timer.schedule(delay_ms, entry.due)
                 self._entries[key] = entry
 
+    def move(self, changes: Mapping[Hashable, int | None]) -> None:
+        """Of such changes those that set a timer anew which is set."""
+        self.apply(
+            {key: delay_ms for key, delay_ms in changes.items() if delay_ms is not None and key in self._entries}
+        )
+
     def close(self) -> None:
         """Cancel them all."""
         for entry in self._entries.values():

@@ -71,6 +71,7 @@ _FEATURES: Final[Mapping[GroupType, str]] = {
 _AS_LEADER: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 """What a transaction coordinator is told: that the marker is to be written again."""
 
@@ -80,8 +81,10 @@ class GroupCoordinator:
 
     Every operation takes a `waiter`, which is called exactly once with the answer named in its docstring: at once when
     the request is refused, else when everything the answer rests on is committed, and for `join` and `sync` not before
-    the rebalance has come that far. An answer's `error` is NOT_COORDINATOR when another broker coordinates the group
-    and COORDINATOR_LOAD_IN_PROGRESS while this one is still reading it.
+    the rebalance has come that far. An answer's `error` is NOT_COORDINATOR when another broker coordinates the group,
+    COORDINATOR_LOAD_IN_PROGRESS while this one is still reading it, and COORDINATOR_NOT_AVAILABLE when there is
+    something to write and the partition of the offsets topic has not enough in-sync replicas. Members of classic groups
+    cannot join, sync or leave then; nobody is put out for not being heard of.
 
     Belongs to the event loop; nothing here blocks.
     """
@@ -175,13 +178,27 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             waiter(JoinAnswer(error, member_id=request.member_id))
             return
-        self._submit(request.group_id, lambda shard, *asked: shard.handle_join(*asked), request, waiter, JoinAnswer)
+        self._submit(
+            request.group_id,
+            lambda shard, *asked: shard.handle_join(*asked),
+            request,
+            waiter,
+            JoinAnswer,
+            needs_log=True,
+        )
 
     def sync(self, request: Sync, waiter: Waiter) -> None:
         """SyncGroup; answers with a SyncAnswer."""
         if self._refuse_group_id(request.group_id, waiter, SyncAnswer):
             return
-        self._submit(request.group_id, lambda shard, *asked: shard.handle_sync(*asked), request, waiter, SyncAnswer)
+        self._submit(
+            request.group_id,
+            lambda shard, *asked: shard.handle_sync(*asked),
+            request,
+            waiter,
+            SyncAnswer,
+            needs_log=True,
+        )
 
     def heartbeat(self, request: Heartbeat, waiter: Waiter) -> None:
         """Heartbeat; answers with a HeartbeatAnswer.
@@ -201,7 +218,14 @@ class GroupCoordinator:
         """LeaveGroup; answers with a LeaveAnswer."""
         if self._refuse_group_id(request.group_id, waiter, LeaveAnswer):
             return
-        self._submit(request.group_id, lambda shard, *asked: shard.handle_leave(*asked), request, waiter, LeaveAnswer)
+        self._submit(
+            request.group_id,
+            lambda shard, *asked: shard.handle_leave(*asked),
+            request,
+            waiter,
+            LeaveAnswer,
+            needs_log=True,
+        )
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat, waiter: Waiter) -> None:
         """ConsumerGroupHeartbeat; answers with a ConsumerHeartbeatAnswer."""
@@ -357,12 +381,15 @@ class GroupCoordinator:
         request: R,
         waiter: Waiter,
         answer_type: type[Answer],
+        *,
+        needs_log: bool = False,
     ) -> None:
         self._runtime.submit(
             self.partition_of(group_id),
             lambda shard, now_ms, once: handle(shard, now_ms, request, once),
             waiter,
             answer_type,
+            needs_log=needs_log,
         )
 
     def _check_join(self, request: Join) -> ErrorCode:

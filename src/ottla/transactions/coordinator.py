@@ -176,9 +176,13 @@ class TransactionCoordinator:
         """A transaction is decided for good: have its partitions told."""
 
         def on_written(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            index = self.partition_of(message.transactional_id)
+            may_complete = self._runtime.takes_records(index)
             self._runtime.submit(
-                self.partition_of(message.transactional_id),
-                lambda shard, now_ms, once: shard.handle_markers(now_ms, message, errors, once),
+                index,
+                lambda shard, now_ms, once: shard.handle_markers(
+                    now_ms, message, errors, once, may_complete=may_complete
+                ),
                 lambda answer: None,
                 Answer,
             )
@@ -207,6 +211,8 @@ class TransactionCoordinator:
         request: R,
         waiter: Waiter,
         answer_type: type[Answer],
+        *,
+        needs_log: bool = False,
     ) -> None:
         if not _is_legal(transactional_id):
             waiter(answer_type(ErrorCode.INVALID_REQUEST))
@@ -216,6 +222,7 @@ class TransactionCoordinator:
             lambda shard, now_ms, once: handle(shard, now_ms, request, once),
             waiter,
             answer_type,
+            needs_log=needs_log,
         )
 
     def _submit_with_producer_id(
@@ -226,7 +233,7 @@ class TransactionCoordinator:
         answer_type: type[InitAnswer] | type[EndAnswer],
     ) -> None:
         """Ask, and where a new producer id is needed get one and ask again: the shard cannot wait for it."""
-        submit = partial(self._submit, handle, request.transactional_id)
+        submit = partial(self._submit, handle, request.transactional_id, needs_log=True)
 
         async def ask_again() -> None:
             try:

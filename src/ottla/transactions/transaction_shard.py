@@ -284,9 +284,18 @@ class TransactionShard:
         return outcome
 
     def handle_markers(
-        self, now_ms: int, message: WriteMarkers, errors: Mapping[TopicPartition, ErrorCode], waiter: Waiter
+        self,
+        now_ms: int,
+        message: WriteMarkers,
+        errors: Mapping[TopicPartition, ErrorCode],
+        waiter: Waiter,
+        *,
+        may_complete: bool = True,
     ) -> Outcome:
-        """What became of markers that were sent; answers with an Answer."""
+        """What became of markers that were sent; answers with an Answer.
+
+        Without `may_complete` nothing is written: a transaction that is complete is found to be so by its timer.
+        """
         outcome = Outcome()
         outcome.answer(waiter, Answer())
         writing = self._writing.get(message.transactional_id)
@@ -297,7 +306,7 @@ class TransactionShard:
                 writing.left.discard(partition)
             if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 logger.info("no marker of %r in %s: %s", message.transactional_id, partition, error.name)
-        self._go_on(outcome, message.transactional_id, writing, now_ms)
+        self._go_on(outcome, message.transactional_id, writing, now_ms, may_complete=may_complete)
         return outcome
 
     # Steps of these
@@ -359,12 +368,17 @@ class TransactionShard:
         if left:
             self._writing[transactional_id] = _Writing(marker, left)
             outcome.send(WriteMarkers(transactional_id, marker, tuple(left)))
+        elif is_written:
+            self._writing[transactional_id] = _Writing(marker, left)
+            outcome.set_timer(MarkerTimer(transactional_id), SLICE_INTERVAL_MS)
         else:
             outcome.write(TransactionRecord(transactional_id, prepared.completed(now_ms)))
 
-    def _go_on(self, outcome: Outcome, transactional_id: str, writing: _Writing, now_ms: int) -> None:
+    def _go_on(
+        self, outcome: Outcome, transactional_id: str, writing: _Writing, now_ms: int, *, may_complete: bool = True
+    ) -> None:
         """Complete the transaction, or try again later."""
-        if writing.left:
+        if writing.left or not may_complete:
             outcome.set_timer(MarkerTimer(transactional_id), writing.retry_ms)
             writing.retry_ms = min(2 * writing.retry_ms, MARKER_RETRY_MS_MAX)
             parked, writing.parked = writing.parked, []

@@ -1,9 +1,10 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 
 import pytest
 
-from ottla.coordination.shard_runner import LOAD_RETRY_MS, Operation, ShardRunner
+from ottla.coordination.outcome import Outcome
+from ottla.coordination.shard_runner import LOAD_RETRY_MS, SHORT_RETRY_MS, Operation, ShardRunner
 from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -21,8 +22,12 @@ class Harness:
         self.runner = ShardRunner(self.partition, WordShard, self.environment)
         self.heard: list[str] = []
 
-    def ask(self, operation: Operation) -> None:
-        self.runner.submit(operation, self._hear, WordAnswer)
+    def ask(self, operation: Operation, *, needs_log: bool = False) -> None:
+        self.runner.submit(operation, self._hear, WordAnswer, needs_log=needs_log)
+
+    def lose_replicas(self) -> None:
+        """Two of three replicas leave the ISR."""
+        self.partition.min_insync_replicas, self.partition.replica_count, self.partition.isr_size = 2, 3, 1
 
     def _hear(self, answer: WordAnswer) -> None:
         self.heard.append(answer.error.name if answer.error is not ErrorCode.NONE else str(answer.word))
@@ -149,6 +154,83 @@ async def test_after_a_refused_append_everybody_is_told_and_the_log_is_read_agai
     await until(lambda: harness.runner.state is ShardState.ACTIVE)
     harness.ask(get("a"))
     assert harness.heard[3:] == ["one"]
+
+
+async def test_a_shard_short_of_replicas_goes_on_without_what_it_cannot_write(harness: Harness):
+    await harness.load()
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    shard = harness.runner.active_shard
+    harness.lose_replicas()
+    harness.ask(put("a", "two"))
+    harness.ask(get("a"))
+    harness.turn.end()
+    assert harness.heard == ["one", "COORDINATOR_NOT_AVAILABLE", "one"]
+    harness.partition.isr_size = 2
+    harness.ask(put("a", "three"))
+    harness.turn.end()
+    assert harness.runner.active_shard is shard
+    harness.restart()
+    await harness.load()
+    harness.ask(get("a"))
+    assert harness.heard[3:] == ["three", "three"]
+
+
+async def test_what_was_appended_before_replicas_were_lost_is_still_committed(harness: Harness):
+    await harness.load()
+    harness.partition.holds_back = True
+    harness.ask(put("a", "one"))
+    harness.turn.end()
+    harness.lose_replicas()
+    harness.ask(put("a", "two"))
+    harness.ask(get("a"))
+    assert harness.heard == ["COORDINATOR_NOT_AVAILABLE"]
+    harness.partition.commit()
+    assert harness.heard[1:] == ["one", "one"]
+
+
+async def test_a_step_that_cannot_be_thrown_away_is_not_taken_while_replicas_are_short(harness: Harness):
+    await harness.load()
+    harness.lose_replicas()
+    harness.ask(park(), needs_log=True)
+    assert harness.heard == ["COORDINATOR_NOT_AVAILABLE"]
+    assert harness.runner.active_shard.parked == []
+
+
+async def test_timers_wait_for_enough_replicas(harness: Harness):
+    await harness.load()
+    harness.ask(park(250))
+    harness.lose_replicas()
+    harness.environment.timer.advance(2 * SHORT_RETRY_MS)
+    assert harness.heard == []
+    harness.partition.isr_size = 2
+    harness.environment.timer.advance(SHORT_RETRY_MS)
+    assert harness.heard == [f"due at {250 + 2 * SHORT_RETRY_MS}"]
+
+
+async def test_a_step_that_is_thrown_away_moves_the_timers_that_run(harness: Harness):
+    await harness.load()
+    harness.ask(park(250))
+    harness.lose_replicas()
+    timers: dict[Hashable, int | None] = {"due": 5_000, "other": 5_000}
+    harness.ask(lambda shard, now_ms, waiter: Outcome([("a", "one")], [(waiter, WordAnswer())], timers))
+    assert len(harness.environment.timer) == 1
+    harness.partition.isr_size = 2
+    harness.environment.timer.advance(5_000)
+    assert harness.heard == ["COORDINATOR_NOT_AVAILABLE", "due at 5000"]
+
+
+async def test_what_nobody_waits_for_is_written_when_there_are_enough_replicas_again(harness: Harness):
+    await harness.load()
+    harness.lose_replicas()
+    harness.runner.step_once_it_can_write(lambda shard, now_ms: Outcome([("a", "one")]))
+    harness.environment.timer.advance(SHORT_RETRY_MS)
+    assert harness.runner.active_shard.words == {}
+    harness.partition.isr_size = 2
+    harness.environment.timer.advance(SHORT_RETRY_MS)
+    harness.turn.end()
+    assert harness.runner.active_shard.words == {"a": "one"}
+    assert len(harness.partition.batches) == 1
 
 
 async def test_a_crash_tells_everybody_once_and_the_log_is_read_again(harness: Harness):

@@ -411,3 +411,34 @@ async def test_others_get_on_while_many_groups_are_listed(harness: Harness):
         listed = await harness.groups.list_groups()
     assert len(listed) == 5 * ITEMS_PER_TURN
     assert turns.count >= 4
+
+
+async def test_a_group_lives_on_while_the_offsets_topic_is_short_of_replicas(harness: Harness):
+    await harness.elect()
+    shard = shard_of(harness)
+    harness.join()
+    harness.environment.timer.advance(1)
+    harness.groups.sync(Sync("g", 1, "m", assignments=(("m", b"work"),)), harness.answers.append)
+    harness.turn.end()
+    partition = harness.partition
+    partition.min_insync_replicas, partition.replica_count, partition.isr_size = 2, 3, 1
+    harness.answers.clear()
+    for _ in range(3):
+        harness.environment.timer.advance(9_000)
+        harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
+        harness.commit(7, "other")
+        harness.groups.sync(Sync("g", 1, "m"), harness.answers.append)
+        harness.groups.leave(Leave("g", ()), harness.answers.append)
+        harness.join(member_id="m")
+        harness.turn.end()
+        refused = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 4
+        assert [answer.error for answer in harness.answers] == [ErrorCode.NONE, *refused]
+        harness.answers.clear()
+    # Nobody is put out who cannot be told so for good.
+    harness.environment.timer.advance(60_000)
+    partition.isr_size = 2
+    harness.groups.heartbeat(Heartbeat("g", 1, "m"), harness.answers.append)
+    harness.commit(8, "other")
+    harness.turn.end()
+    assert [answer.error for answer in harness.answers] == [ErrorCode.NONE] * 2
+    assert shard_of(harness) is shard

@@ -307,3 +307,45 @@ async def test_ids_stay_in_their_partitions_when_the_topic_grows(harness: Harnes
     assert harness.coordinator.partition_count == 7
     harness.coordinator.metadata_changed(image_of(topic_record("orders", 1, 2)))
     assert harness.coordinator.partition_count == 7
+
+
+async def test_transactions_stay_as_they_are_while_their_topic_is_short_of_replicas(harness: Harness):
+    producer = identity(await harness.init())
+    harness.add(producer, *ORDERS)
+    next_producer = identity(harness.end(producer))
+    (shard,) = harness.coordinator._runtime.active_shards()
+    partition = harness.partition
+    partition.min_insync_replicas, partition.replica_count, partition.isr_size = 2, 3, 1
+    harness.channel.deliver()
+    assert await harness.state() == "PrepareCommit"
+    short = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await harness.init()).error is short
+    assert (await harness.init("other")).error is short
+    assert harness.add(next_producer, *ORDERS).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert harness.end(next_producer).error is short
+    harness.environment.timer.advance(10_000)
+    assert (harness.channel.sent, await harness.state()) == ([], "PrepareCommit")
+    partition.isr_size = 2
+    harness.environment.timer.advance(1_000)
+    harness.turn.end()
+    assert (harness.channel.sent, await harness.state()) == ([], "CompleteCommit")
+    assert harness.add(next_producer, *ORDERS).error is ErrorCode.NONE
+    assert next(harness.coordinator._runtime.active_shards()) is shard
+
+
+async def test_a_decided_transaction_of_partitions_that_are_gone_is_completed_once_that_can_be_written(
+    harness: Harness,
+):
+    producer = identity(await harness.init())
+    harness.add(producer, *ORDERS)
+    harness.end(producer)
+    harness.image = image_of()
+    partition = harness.partition
+    partition.min_insync_replicas, partition.replica_count, partition.isr_size = 2, 3, 1
+    await harness.restart()
+    harness.environment.timer.advance(10_000)
+    assert await harness.state() == "PrepareCommit"
+    partition.isr_size = 2
+    harness.environment.timer.advance(1_000)
+    harness.turn.end()
+    assert await harness.state() == "CompleteCommit"
