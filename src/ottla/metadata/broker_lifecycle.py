@@ -44,6 +44,7 @@ from ottla.model.errors import ApiError, InvalidInputError
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+from ottla.runtime.timing_wheel import TimerTask
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ STAND_BACK_MS: Final = 5_000
 is for those that are slow."""
 
 STAY_MS: Final = 300_000
-"""For so long after that it does not do so again."""
+"""For so long after that it does not do so again, unless it has decided and heard enough since: where nobody hears
+anybody each has one turn, then one of them decides."""
 
 SECRET_BYTES: Final = 32
 """More than anybody can guess."""
@@ -95,7 +97,9 @@ class BrokerLifecycle:
         self._controller_epoch: int | None = None
         self._left_epoch: int | None = None
         """The epoch in which this broker resigned, while the store shows it as the controller still."""
-        self._stands_back = False
+        self._stands_back: TimerTask | None = None
+        self._cut_off_epoch = -1
+        """The last in which this broker resigned because it was cut off."""
         self._stands_back_from = self._stands_after = -1
         """The epoch after which it lets others be elected first, and that after which it has done so."""
         self._has_session = False
@@ -133,6 +137,7 @@ class BrokerLifecycle:
         self._store.watch_session(self._on_session_end)
         self._controller.on_refused = self._on_refused
         self._controller.on_cut_off = self._on_cut_off
+        self._controller.on_heard = self._stand_as_others
         return self._cluster_id
 
     async def cluster_secret(self) -> bytes:
@@ -234,26 +239,29 @@ class BrokerLifecycle:
 
     def _on_cut_off(self) -> bool:
         """This controller hears too few of the others: have one of them elected. False when that was done lately."""
-        if self._controller_epoch is None or self._stands_back:
+        if self._controller_epoch is None or self._stands_back is not None:
             return False
         logger.warning(
             "broker %d hears fewer than half of the brokers that live: another is to be the controller",
             self.session.broker_id,
         )
-        self._stands_back = True
-        self._timer.schedule(STAY_MS, self._stand_as_others)
-        self._left_epoch = self._controller_epoch
+        self._stands_back = self._timer.schedule(STAY_MS, self._stand_as_others)
+        self._left_epoch = self._cut_off_epoch = self._controller_epoch
         self._resign()
         self._on_election()
         return True
 
     def _stand_as_others(self) -> None:
-        self._stands_back = False
+        if self._stands_back is not None:
+            self._stands_back.cancel()
+            self._stands_back = None
 
     def _lets_others_stand(self, epoch: int) -> bool:
         """Whether others are to be elected first after an epoch that is over; this broker looks again in a while."""
-        if not self._stands_back or self._stands_after == epoch:
+        if self._stands_back is None or self._stands_after == epoch:
             return False
+        if self._cut_off_epoch != epoch and self._is_unfenced():
+            return False  # whoever decided heard this broker: it is cut off no more
         if self._stands_back_from != epoch:
             self._stands_back_from = epoch
 
@@ -263,6 +271,10 @@ class BrokerLifecycle:
 
             self._timer.schedule(STAND_BACK_MS, stand)
         return True
+
+    def _is_unfenced(self) -> bool:
+        broker = self._loader.image.brokers.get(self.session.broker_id)
+        return broker is not None and broker.broker_epoch == self.session.broker_epoch and not broker.fenced
 
     def _resign(self) -> None:
         self._controller.resign()

@@ -12,8 +12,9 @@ from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
-RECONNECT_BACKOFF: Final = Backoff(50, 250)
-"""`reconnect.backoff.ms` of Kafka's clients, and a maximum below theirs: brokers are few, and wait for each other."""
+RECONNECT_BACKOFF: Final = Backoff(10, 250)
+"""Less than Kafka's clients wait: brokers are few, and wait for each other. A process that dies takes connections for
+some milliseconds more, and its clients ask the others at once who leads now."""
 
 
 class BrokerChannel:

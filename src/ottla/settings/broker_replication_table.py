@@ -40,7 +40,7 @@ def _throttle(role: str, what: str) -> SettingDefinition:
         Range(0),
         f"How many bytes a second {what} of the replicas that {role}.replication.throttled.replicas of their topic "
         "names, while they are not in sync. Set it on the brokers while partitions move, and take it away afterwards.",
-        update_mode=UpdateMode.PER_BROKER,
+        update_mode=UpdateMode.CLUSTER_WIDE,
     )
 
 

@@ -1,10 +1,13 @@
 """The settings of a topic that hold: its own, else the broker's under one of their synonyms, else the default."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 from ottla.settings.value import SettingValue
+
+MIN_ISR: Final = "min.insync.replicas"
 
 
 def require_consistent_topic_settings(own: Mapping[str, str]) -> None:

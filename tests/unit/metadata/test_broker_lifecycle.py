@@ -133,6 +133,41 @@ async def test_a_controller_that_is_cut_off_and_for_whom_nobody_stands_decides_a
     assert broker.controller.on_cut_off()
 
 
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_who_was_cut_off_stands_at_once_when_the_next_controller_is_and_had_heard_it(start_broker, is_heard):
+    first, second = await start_broker(node_id="1"), await start_broker(seed=2, node_id="2")
+    for each in (first, second):
+        each.lifecycle._timer = ManualTimer()
+    assert first.controller.on_cut_off()
+    await until(lambda: second.lifecycle.is_controller)
+    if not is_heard:
+        await second.controller.broker_unreachable(1, first.lifecycle.session.broker_epoch)
+        await until(lambda: first.loader.image.brokers[1].fenced)
+    assert second.controller.on_cut_off()
+    if is_heard:
+        await until(lambda: first.lifecycle.is_controller)
+    else:
+        await until(lambda: first.lifecycle._stands_back_from == 2)
+        assert not first.lifecycle.is_controller
+
+
+async def test_a_controller_that_heard_enough_since_it_was_cut_off_resigns_when_it_is_so_again(start_broker):
+    broker = await start_broker()
+    timer = broker.lifecycle._timer = ManualTimer()
+    elected = []
+    broker.lifecycle.on_became_controller.append(elected.append)
+    for epoch in (1, 2):
+        assert broker.controller.on_cut_off()
+        await until(lambda: broker.lifecycle._stands_back_from == epoch)  # noqa: B023
+        timer.advance(broker_lifecycle.STAND_BACK_MS)
+        await until(lambda: elected == [*range(2, epoch + 2)])  # noqa: B023
+        broker.controller.on_heard()
+    timer.advance(broker_lifecycle.STAY_MS - broker_lifecycle.STAND_BACK_MS - 1)
+    assert broker.controller.on_cut_off()
+    timer.advance(2)
+    assert broker.lifecycle._stands_back is not None, "the time of the first two is over, that of the third is not"
+
+
 async def test_a_controller_that_is_cut_off_resigns_in_the_store_when_that_can_be_asked_again(
     start_broker, monkeypatch
 ):

@@ -157,6 +157,29 @@ async def test_a_controller_that_hears_nobody_of_those_that_live_resigns_and_fen
     assert brokers.live() == {1, 2, 3}
 
 
+async def test_a_controller_says_that_it_hears_enough_once_it_has_heard_for_a_session_time(brokers, tasks):
+    heard = []
+    brokers.controller.on_heard = lambda: heard.append(True)
+    for _ in range(3):
+        assert heard == []
+        brokers.timer.advance(SESSION_MS // 3)
+        await brokers.heartbeat(2)
+        await brokers.heartbeat(3)
+        await settled(tasks)
+    brokers.timer.advance(SESSION_MS // 3)
+    await settled(tasks)
+    assert heard == [True]
+
+
+async def test_a_controller_that_hears_nobody_does_not_say_that_it_hears_enough(brokers, tasks):
+    heard = []
+    brokers.controller.on_heard = lambda: heard.append(True)
+    cut_off(brokers)
+    brokers.timer.advance(10 * SESSION_MS)
+    await settled(tasks)
+    assert heard == []
+
+
 async def test_a_controller_whose_others_have_died_with_their_hosts_fences_them(brokers, tasks):
     told = cut_off(brokers)
     for broker_id in (2, 3):

@@ -68,3 +68,13 @@ def test_who_stood_still_blames_nobody(quorum):
     quorum.stood_still(10 * SESSION_MS)
     assert len(quorum) == 2
     assert not quorum.is_lost({1: 10, 2: 20, 3: 30}, own_id=1, now_ms=10 * SESSION_MS)
+
+
+def test_a_quorum_is_there_while_half_are_heard_besides_this_one(quorum):
+    sessions = {1: 10, 2: 20, 3: 30}
+    assert quorum.is_there(sessions, own_id=1, now_ms=SESSION_MS // 2)
+    assert not quorum.is_there(sessions, own_id=1, now_ms=SESSION_MS)
+    quorum.heard(3, 30, now_ms=SESSION_MS)
+    assert quorum.is_there(sessions, own_id=1, now_ms=SESSION_MS)
+    assert not quorum.is_there({1: 10, 2: 20}, own_id=1, now_ms=SESSION_MS), "who has no session is not heard"
+    assert not quorum.is_there({1: 10}, own_id=1, now_ms=SESSION_MS), "nobody is"

@@ -340,3 +340,20 @@ def test_what_another_broker_sets_does_not_keep_a_setting_of_all_from_being_chan
     request = ResourceAlteration(ALL_BROKERS, [Alteration("log.retention.bytes", SET, "7")])
     assert decide_config_alteration(image, [request], {}, 1).result == {ALL_BROKERS: None}
     assert isinstance(decide_config_alteration(image, [request], {}, 2).result[ALL_BROKERS], ApiError)
+
+
+def test_how_many_replicas_must_be_in_sync_is_one_for_all_brokers():
+    assert after(ALL_BROKERS, ("min.insync.replicas", SET, "2"))["min.insync.replicas"] == "2"
+    refused = refusal(BROKER, ("min.insync.replicas", SET, "2"))
+    assert (refused.code, "for all brokers" in refused.message) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_what_an_earlier_release_set_on_one_broker_can_be_taken_back():
+    image, _ = apply_records(IMAGE, [ConfigRecord(BROKER.type, BROKER.name, "min.insync.replicas", "2")])
+    assert after(BROKER, ("min.insync.replicas", DELETE, None), image=image) == {}
+
+
+@pytest.mark.parametrize("resource", [BROKER, ALL_BROKERS])
+def test_the_rates_of_throttled_replicas_are_set_on_one_broker_or_on_all(resource):
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        assert after(resource, (name, SET, "1000"))[name] == "1000"

@@ -1,10 +1,12 @@
 """ISRs that leaders propose to the controller."""
 
+import logging
 from uuid import UUID
 
 import pytest
 
 from ottla.metadata.controller.isr_alteration import decide_isr_alteration
+from ottla.metadata.controller.partition_changes import LINES_MAX
 from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.records import BrokerChangedRecord, ConfigRecord, PartitionState, TopicRecord
@@ -70,6 +72,17 @@ def test_a_proposal_that_ends_a_reassignment_without_its_leader_is_made_and_answ
     assert outcome.code is ErrorCode.NEW_LEADER_ELECTED
     after, _ = apply_records(IMAGE, decision.records)
     assert after.partition("a", 2).state == PartitionState(2, 6, (2, 3), (2, 3), 10)
+
+
+@pytest.mark.parametrize("count", [1, LINES_MAX + 1])
+def test_a_replica_that_joins_and_leads_in_one_step_loses_nothing(count):
+    moving = PartitionState(1, 5, (3, 2, 1), (1, 2), 9, adding=(3,), removing=(1,))
+    image = image_of(TopicRecord("a", A, (moving,) * count), brokers=(1, 2, 3))
+    decision = decide_isr_alteration(image, 1, 1, [propose(index, 1, 2, 3) for index in range(count)], {})
+    after, _ = apply_records(image, decision.records)
+    assert after.partition("a", 0).state == PartitionState(3, 6, (3, 2), (2, 3), 10)
+    assert {line.level for line in decision.lines} == {logging.INFO}
+    assert not any("lose" in line.text or "lost" in line.text or "miss" in line.text for line in decision.lines)
 
 
 @pytest.mark.parametrize(("broker_id", "broker_epoch"), [(1, 2), (9, 1)])

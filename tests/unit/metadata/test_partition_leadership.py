@@ -10,6 +10,8 @@ from ottla.metadata.controller.partition_leadership import (
     Election,
     PartitionProposal,
     alter,
+    begin_reassignment,
+    cancel_reassignment,
     elect,
     fence,
     fence_all,
@@ -235,12 +237,9 @@ def test_whatever_happens_to_a_partition_it_stays_sound(replicas, min_isr, happe
             outcome = alter(now, now.leader, proposed, brokers(*live), live, min_isr=min_isr)
             now = now if isinstance(outcome, ErrorCode) else outcome
         elif what == "reassign":
-            original = [each for each in now.replicas if each not in now.adding]
-            removing = [each for each in original if each not in some]
-            adding = [each for each in some if each not in original]
-            isr = [each for each in now.isr if each in some or each in removing]
-            if isr or not now.isr:
-                now = reassign(now, (*some, *removing), adding, removing, live, min_isr=min_isr, isr=isr)
+            now = begin_reassignment(now, some, live, min_isr=min_isr)
+        elif what == "cancel":
+            now = cancel_reassignment(now, live, min_isr=min_isr, may_lose_records=False) or now
         elif what == "preferred":
             now = elect(now, live, min_isr=min_isr, election=Election.PREFERRED)
         elif what == "unclean":

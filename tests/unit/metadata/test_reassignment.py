@@ -53,7 +53,34 @@ def test_a_leader_that_goes_at_once_is_followed_by_one_that_stays():
 
 def test_a_move_under_way_is_replaced_by_another():
     _, states, _ = decided(image_with(MOVING), (0, (5, 2, 3)))
-    assert states == [PartitionState(1, 5, (5, 2, 3, 1, 4), (1, 2, 3), 11, adding=(5,), removing=(1, 4))]
+    assert states == [PartitionState(1, 6, (5, 2, 3, 1), (1, 2, 3), 11, adding=(5,), removing=(1,))]
+
+
+def test_who_is_still_to_be_added_stays_so_when_the_move_changes():
+    _, states, _ = decided(image_with(MOVING), (0, (2, 4, 3)))
+    assert states == [PartitionState(1, 5, (2, 4, 3, 1), (1, 2, 3), 11, adding=(4,), removing=(1,))]
+
+
+def test_a_move_that_took_the_place_of_another_is_cancelled_to_the_replicas_before_both():
+    for target in ((5, 2, 3), (2, 4, 3)):
+        outcomes, (state,), _ = decided(image_with(MOVING), (0, target), (0, None))
+        assert (outcomes, sorted(state.replicas), state.isr) == ([None, None], [1, 2, 3], (1, 2, 3))
+
+
+def test_who_was_added_and_is_in_sync_goes_only_when_the_new_ones_are():
+    in_sync = PartitionState(1, 5, (4, 5, 3, 1, 2), (1, 3, 4), 10, adding=(4, 5), removing=(1, 2))
+    _, (state,), _ = decided(image_with(in_sync), (0, (5, 3, 2)))
+    assert state == PartitionState(1, 5, (5, 3, 2, 1, 4), (1, 3, 4), 11, adding=(5, 4), removing=(1, 4))
+    _, (back,), _ = decided(image_with(state), (0, None))
+    assert (sorted(back.replicas), back.isr) == ([1, 2, 3], (1, 3))
+
+
+def test_who_was_added_and_alone_may_lead_is_not_given_up():
+    eligible = PartitionState(-1, 5, (4, 5, 3, 1, 2), (), 10, adding=(4, 5), removing=(1, 2), elr=(4,))
+    _, (state,), _ = decided(image_with(eligible), (0, (5, 3, 2)))
+    assert (state.leader, state.isr, state.adding, state.removing) == (4, (4,), (5, 4), (1, 4))
+    outcomes, _, _ = decided(image_with(state), (0, None))
+    assert outcomes == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
 
 
 def test_a_cancelled_move_leaves_the_replicas_that_were_there():

@@ -25,7 +25,7 @@ from ottla.metadata.controller.broker_fencing import elect_in, fence_in, lose_in
 from ottla.metadata.controller.decision import Decision, LogLine
 from ottla.metadata.controller.lone_registration import registered
 from ottla.metadata.controller.partition_changes import PartitionChanges
-from ottla.metadata.controller.topic_replication import MIN_ISR, ReplicationRules
+from ottla.metadata.controller.topic_replication import ReplicationRules
 from ottla.metadata.image.image import ALL_BROKERS, BrokerImage, MetadataImage
 from ottla.metadata.records import (
     BrokerChangedRecord,
@@ -36,6 +36,7 @@ from ottla.metadata.records import (
 from ottla.metadata.registration import BrokerRegistration, decode_registration
 from ottla.metadata.store.interface import LiveBroker
 from ottla.model.errors import InvalidInputError
+from ottla.settings.topic_settings import MIN_ISR
 
 
 class Refusal(NamedTuple):

@@ -99,6 +99,8 @@ class BrokerWatch:
         self._registered_at: dict[int, int] = {}
         self._stopping_at: dict[int, int] = {}
         self._refused: Mapping[int, Refusal] = {}
+        self._counts_from_ms = 0
+        """When all were taken to be heard, whether or not they were."""
         self._check: TimerTask | None = None
         self._check_due_ms = 0
         self._is_acting = False
@@ -107,6 +109,8 @@ class BrokerWatch:
         """Called when brokers came, went, or came back, after the decision."""
         self.on_cut_off: Callable[[], bool] = lambda: False
         """Called when this controller hears too few of the brokers that live; whether it resigns."""
+        self.on_heard: Callable[[], object] = lambda: None
+        """Called now and then while it hears enough of them, from a session time after it was elected on."""
 
     def decide_take_over(self, image: MetadataImage, live: Sequence[LiveBroker], own_id: int) -> Decision[None]:
         """What a broker that has become the controller decides first of all; `start` follows when it is durable."""
@@ -122,6 +126,7 @@ class BrokerWatch:
         watched, now_ms = self._watched(image), self._clock.monotonic_ms()
         self._tracker.restart(watched, now_ms)
         self._quorum.restart({each: image.brokers[each].broker_epoch for each in watched}, now_ms)
+        self._counts_from_ms = now_ms
         self._arm()
 
     def stop(self) -> None:
@@ -334,11 +339,16 @@ class BrokerWatch:
             )
             self._tracker.restart(self._watched(self._door.image), now_ms)
             self._quorum.stood_still(now_ms)
+            self._counts_from_ms = now_ms
         if self._tracker.overdue(now_ms) or self._is_cut_off(self._sessions):
             self._is_acting = True
             self._tasks.spawn(self._act_on_silence(), "fencing brokers that are silent")
-        else:
-            self._arm()
+            return
+        if now_ms - self._counts_from_ms >= self._session_timeout_ms and self._quorum.is_there(
+            self._sessions, own_id=self._own_id, now_ms=now_ms
+        ):
+            self.on_heard()
+        self._arm()
 
     def _is_cut_off(self, sessions: Mapping[int, int]) -> bool:
         return self._quorum.is_lost(sessions, own_id=self._own_id, now_ms=self._clock.monotonic_ms())

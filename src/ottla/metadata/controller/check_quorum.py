@@ -59,10 +59,19 @@ class CheckQuorum:
 
     def is_lost(self, sessions: Mapping[int, int], *, own_id: int, now_ms: int) -> bool:
         """Whether fewer than half are heard of those that live, by the broker epochs of their `sessions`."""
+        return is_cut_off(*self._count(sessions, own_id, now_ms))
+
+    def is_there(self, sessions: Mapping[int, int], *, own_id: int, now_ms: int) -> bool:
+        """Whether half of those that live are heard, and not this one alone. So it is for a while after `restart`."""
+        heard_count, present_count = self._count(sessions, own_id, now_ms)
+        return heard_count > 1 and not is_cut_off(heard_count, present_count)
+
+    def _count(self, sessions: Mapping[int, int], own_id: int, now_ms: int) -> tuple[int, int]:
+        """How many are heard, and how many live, this one among both."""
         present = {
             broker_id: heard
             for broker_id, heard in self._brokers.items()
             if broker_id != own_id and sessions.get(broker_id) == heard.broker_epoch
         }
         heard_count = sum(now_ms - heard.at_ms <= self._silence_max_ms for heard in present.values())
-        return is_cut_off(1 + heard_count, 1 + len(present))
+        return 1 + heard_count, 1 + len(present)

@@ -36,7 +36,7 @@ from ottla.settings.foreign_settings import ignored_reason, refused_reason
 from ottla.settings.group_settings import require_valid_group_settings
 from ottla.settings.group_table import GROUP_SETTINGS
 from ottla.settings.listeners import require_listeners_of_the_start
-from ottla.settings.topic_settings import require_consistent_topic_settings, topic_default
+from ottla.settings.topic_settings import MIN_ISR, require_consistent_topic_settings, topic_default
 from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
 from ottla.settings.value import SettingType, parse_list
@@ -178,6 +178,15 @@ def _broker_changes(
             raise InvalidSettingError(unknown_broker_setting(alteration.name))
         if definition.update_mode == UpdateMode.PER_BROKER and request.resource == ALL_BROKERS:
             raise InvalidSettingError(f"{definition.name} is not the same for all brokers: set it on one by its number")
+        if (
+            definition.name == MIN_ISR
+            and request.resource != ALL_BROKERS
+            and alteration.operation != AlterOperation.DELETE
+        ):
+            raise InvalidSettingError(
+                f"{MIN_ISR} is one for all brokers, since leaders and the controller have to count alike: set it for "
+                "all of them, or on topics"
+            )
         if definition.update_mode == UpdateMode.READ_ONLY:
             raise InvalidSettingError(
                 f"{definition.name} is read-only: set it in the broker's file or on its command line and restart it"

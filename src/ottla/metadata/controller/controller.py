@@ -107,6 +107,8 @@ class Controller:
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
         self.on_cut_off: Callable[[], bool] = lambda: False
         """Called when this broker hears too few of those that live to decide about them; whether it resigns."""
+        self.on_heard: Callable[[], object] = lambda: None
+        """Called now and then while it hears enough of them."""
 
     @property
     def is_active(self) -> bool:
@@ -414,12 +416,16 @@ class Controller:
             )
             self._brokers.on_liveness = self._look_after_partitions
             self._brokers.on_cut_off = self._is_cut_off
+            self._brokers.on_heard = self._hears
             if self.is_active:
                 self._brokers.start(self._broker_id)
         return self._brokers
 
     def _is_cut_off(self) -> bool:
         return self.on_cut_off()
+
+    def _hears(self) -> None:
+        self.on_heard()
 
     def _look_after_partitions(self) -> None:
         """Brokers or settings changed, which may ask for leaders or replicas. One broker alone has nothing to do."""

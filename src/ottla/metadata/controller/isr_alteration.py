@@ -66,7 +66,8 @@ def _altered(
             raise ApiError(outcome, _refusal(outcome, f"{topic.name}-{proposal.index}", state, proposal, image, live))
         return outcome
 
-    after = changes.one(topic, proposal.index, f"proposed by its leader, broker {broker_id}", step)
+    members = tuple(member for member, _ in proposal.isr)
+    after = changes.one(topic, proposal.index, f"proposed by its leader, broker {broker_id}", step, members)
     if after.leader != broker_id:
         raise ApiError(
             ErrorCode.NEW_LEADER_ELECTED,

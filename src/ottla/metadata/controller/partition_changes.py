@@ -96,13 +96,15 @@ class PartitionChanges:
                         changed = self._changed[topic.topic_id] = {}
                     changed[partition.index] = _Change(_raised(after, now), reason)
 
-    def one(self, topic: TopicImage, index: int, reason: str, step: Step) -> PartitionState:
-        """Take a step with one partition; returns its new state."""
+    def one(
+        self, topic: TopicImage, index: int, reason: str, step: Step, proposed: tuple[int, ...] = ()
+    ) -> PartitionState:
+        """Take a step with one partition; returns its new state. `proposed` is the ISR that its leader says it has."""
         changed = self._changed.get(topic.topic_id, {})
         before = changed[index].state if index in changed else topic.partitions[index].state
         after = step(before, self._rules.of(topic.name), self.live_for(topic.topic_id, index))
         if after.partition_epoch != before.partition_epoch:
-            self._changed.setdefault(topic.topic_id, {})[index] = _Change(after, reason)
+            self._changed.setdefault(topic.topic_id, {})[index] = _Change(after, reason, proposed)
         return after
 
     def records(self) -> tuple[MetadataRecord, ...]:
@@ -133,7 +135,7 @@ class PartitionChanges:
                 total = totals.get(change.reason)
                 if total is None:
                     total = totals[change.reason] = _Totals()
-                total.count(topic.partitions[index], change.state)
+                total.count(topic.partitions[index], change)
         return tuple(total.line(reason) for reason, total in totals.items())
 
     def _changed_topics(self) -> Iterator[tuple[TopicImage, "dict[int, _Change]"]]:
@@ -144,6 +146,7 @@ class PartitionChanges:
 class _Change(NamedTuple):
     state: PartitionState
     reason: str
+    proposed: tuple[int, ...] = ()
 
 
 class _Totals:
@@ -152,14 +155,15 @@ class _Totals:
     def __init__(self) -> None:
         self._partitions = self._led = self._leaderless = self._isrs = self._moved = self._lossy = 0
 
-    def count(self, before: PartitionImage, after: PartitionState) -> None:
+    def count(self, before: PartitionImage, change: _Change) -> None:
+        after = change.state
         self._partitions += 1
         if after.leader != before.leader:
             if after.leader == NO_LEADER:
                 self._leaderless += 1
             else:
                 self._led += 1
-                self._lossy += _may_lose(before, after)
+                self._lossy += _may_lose(before, change)
         self._isrs += after.isr != before.isr
         self._moved += after.replicas != before.replicas
 
@@ -188,18 +192,23 @@ def _raised(after: PartitionState, before: Partition) -> PartitionState:
 
 
 def _line(name: str, before: PartitionImage, change: _Change) -> LogLine:
-    level = logging.WARNING if _may_lose(before, change.state) else logging.INFO
-    return LogLine(level, f"{name}: {_difference(before, change.state)}: {change.reason}")
+    level = logging.WARNING if _may_lose(before, change) else logging.INFO
+    return LogLine(level, f"{name}: {_difference(before, change)}: {change.reason}")
 
 
-def _may_lose(before: PartitionImage, after: PartitionState) -> bool:
-    """Whether the new leader is one that may not have everything committed: neither in sync nor eligible."""
-    if after.leader in (before.leader, NO_LEADER):
+def _may_lose(before: PartitionImage, change: _Change) -> bool:
+    """Whether the new leader is one that may not have everything committed: neither in sync nor eligible.
+
+    At the end of a reassignment a replica may join the ISR, as the leader proposed, and lead in the same step.
+    """
+    leader = change.state.leader
+    if leader in (before.leader, NO_LEADER):
         return False
-    return after.leader not in before.isr and after.leader not in before.elr
+    return leader not in (*before.isr, *before.elr, *change.proposed)
 
 
-def _difference(before: PartitionImage, after: PartitionState) -> str:
+def _difference(before: PartitionImage, change: _Change) -> str:
+    after = change.state
     said = []
     if after.leader != before.leader:
         leader = "no leader" if after.leader == NO_LEADER else f"leader {after.leader}"
@@ -216,7 +225,7 @@ def _difference(before: PartitionImage, after: PartitionState) -> str:
     ):
         if old != new:
             said.append(f"{name} {_brokers(new)} instead of {_brokers(old)}")
-    if _may_lose(before, after):
+    if _may_lose(before, change):
         said.append("records may be lost")
     return ", ".join(said) or f"partition epoch {after.partition_epoch}"
 

@@ -156,6 +156,39 @@ def reassign(
     )
 
 
+def begin_reassignment(
+    state: PartitionState, target: Sequence[int], live: Container[int], *, min_isr: int
+) -> PartitionState:
+    """The partition on its way to be on `target`, in place of any other move, counted from the replicas before both.
+
+    Who was to be added and is not any more goes at once; one that may lead already goes with the others, and is listed
+    as added and as removed.
+    """
+    may_lead = {*state.isr, *state.elr, state.last_known_leader}
+    given_up = tuple(each for each in state.adding if each not in target and each in may_lead)
+    before = [each for each in state.replicas if each not in state.adding]
+    adding = *(each for each in target if each not in before), *given_up
+    removing = tuple(sorted((*(each for each in before if each not in target), *given_up)))
+    return reassign(state, (*target, *removing), adding, removing, live, min_isr=min_isr)
+
+
+def cancel_reassignment(
+    state: PartitionState, live: Container[int], *, min_isr: int, may_lose_records: bool
+) -> PartitionState | None:
+    """The partition back on the replicas before it was reassigned.
+
+    None when only brokers that were added are in sync, and no leader may be elected that may miss records.
+    """
+    replicas = tuple(broker for broker in state.replicas if broker not in state.adding)
+    isr = tuple(member for member in state.isr if member not in state.adding)
+    election = Election.ONLINE
+    if state.isr and not isr:
+        if not may_lose_records:
+            return None
+        election = Election.UNCLEAN
+    return reassign(state, replicas, (), (), live, min_isr=min_isr, isr=isr, election=election)
+
+
 def recount(state: PartitionState, live: Container[int], *, min_isr: int) -> PartitionState:
     """The partition after `min.insync.replicas` changed: an ISR that is large enough now has no ELR beside it."""
     return _changed(state, live, min_isr, Election.ONLINE, isr=state.isr, elr=state.elr)

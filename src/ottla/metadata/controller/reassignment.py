@@ -3,9 +3,13 @@
     asked for          replicas 1,2,3 -> 4,2,3       replicas 4,2,3,1   adding 4   removing 1
     all that stay are in sync (a leader's proposal)  replicas 4,2,3
     cancelled before                                 replicas 2,3,1
+    asked for 5,2,3 before                           replicas 5,2,3,1   adding 5   removing 1
 
 Nothing is taken away before what stays is in sync, so that no moment has fewer copies than before. What needs no new
-copy is done at once. The order of the replicas is the order in which they are preferred as leaders.
+copy is done at once. What is asked for while another move is on its way takes its place, and is cancelled to the
+replicas before both. Who was to be added and is not any more goes at once; one that is in sync already goes with the
+others, and is listed as added and as removed. The order of the replicas is the order in which they are preferred as
+leaders.
 
 Errors, as Kafka answers them: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR (their
 number was not to change, KIP-860), NO_REASSIGNMENT_IN_PROGRESS, POLICY_VIOLATION (partitions.per.broker.max).
@@ -17,7 +21,7 @@ from msgspec import Struct
 
 from ottla.metadata.controller.decision import Decision, Outcome
 from ottla.metadata.controller.partition_changes import PartitionChanges
-from ottla.metadata.controller.partition_leadership import Election, reassign
+from ottla.metadata.controller.partition_leadership import begin_reassignment, cancel_reassignment
 from ottla.metadata.controller.replica_assignment import validate_replicas
 from ottla.metadata.controller.topic_limits import TopicLimits
 from ottla.metadata.controller.topic_replication import ReplicationRule, ReplicationRules
@@ -116,12 +120,10 @@ def _begin(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"the partition has {factor} replicas and would have {len(target)}, which was not to change",
         )
-    adding = tuple(broker for broker in target if broker not in partition.replicas)
-    limits.require_capacity(image, [adding], planned)
+    limits.require_capacity(image, [tuple(each for each in target if each not in partition.replicas)], planned)
 
     def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
-        removing = tuple(sorted(broker for broker in state.replicas if broker not in target))
-        return reassign(state, (*target, *removing), adding, removing, live, min_isr=rule.min_isr)
+        return begin_reassignment(state, target, live, min_isr=rule.min_isr)
 
     changes.one(topic, partition.index, reason, step)
 
@@ -131,17 +133,13 @@ def _cancel(changes: PartitionChanges, topic: TopicImage, partition: PartitionIm
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{partition.index} is not being reassigned")
 
     def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
-        replicas = tuple(broker for broker in state.replicas if broker not in state.adding)
-        isr = tuple(member for member in state.isr if member not in state.adding)
-        election = Election.ONLINE
-        if state.isr and not isr:
-            if not rule.may_lose_records:
-                raise ApiError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"{topic.name}-{partition.index} cannot go back: only the brokers that were added are in sync, and "
-                    "unclean.leader.election.enable is false",
-                )
-            election = Election.UNCLEAN
-        return reassign(state, replicas, (), (), live, min_isr=rule.min_isr, isr=isr, election=election)
+        after = cancel_reassignment(state, live, min_isr=rule.min_isr, may_lose_records=rule.may_lose_records)
+        if after is None:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{topic.name}-{partition.index} cannot go back: only the brokers that were added are in sync, and "
+                "unclean.leader.election.enable is false",
+            )
+        return after
 
     changes.one(topic, partition.index, f"the reassignment is cancelled: {reason}", step)

@@ -5,10 +5,9 @@ from typing import Final, NamedTuple
 
 from ottla.metadata.image.image import ALL_BROKERS, MetadataImage, topic_resource
 from ottla.metadata.records import ConfigRecord, MetadataRecord
-from ottla.settings.topic_settings import topic_default
+from ottla.settings.topic_settings import MIN_ISR, topic_default
 from ottla.settings.topic_table import BROKER_SYNONYMS
 
-MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 
 SETTINGS: Final = frozenset({MIN_ISR, UNCLEAN}) | {

@@ -51,6 +51,9 @@ RENEWALS_PER_TIMEOUT: Final = 3
 LOCK_TIMEOUT_MS: Final = 5_000
 """How long a call waits while another process writes; whoever called may call again."""
 
+START_TIMEOUT_MS: Final = 60_000
+"""The same of a broker that starts, who would end: on a disk that is busy, one that makes the file takes seconds."""
+
 LOCK_RETRY_MS: Final = 20
 """How soon it is made again meanwhile."""
 
@@ -96,22 +99,21 @@ class EmbeddedStore:
         Raises StoreError when the file is not one of ours, or of a newer release.
         """
         self._timer = Timer(self._clock, asyncio.get_running_loop().call_later)
-        return await self._call(self._open, new_cluster_id)
+        return await self._within(START_TIMEOUT_MS, self._open, new_cluster_id)
 
     async def cluster_secret(self, new_secret: bytes) -> bytes:
         """The stored secret, or the new one when there is none."""
-        return await self._call(lambda: self._opened.cluster_secret(new_secret))
+        return await self._within(START_TIMEOUT_MS, lambda: self._opened.cluster_secret(new_secret))
 
     async def register_broker(self, broker_id: int, registration: bytes, *, takes_over: bytes | None = None) -> Session:
         """Begin a session; an older one of the same id and directory ends. Raises BrokerIdTakenError."""
         self._stop_watching()
-        now_ms = self._clock.monotonic_ms()
-        session, seen = await self._call(self._register, broker_id, registration, takes_over, now_ms)
+        session, seen = await self._within(START_TIMEOUT_MS, self._register, broker_id, registration, takes_over)
         self._seen = seen
         assert self._own is not None
         self._wake_fd = self._own.wake_fd
         asyncio.get_running_loop().add_reader(self._wake_fd, self._on_wake)
-        self._due_ms = now_ms
+        self._due_ms = self._clock.monotonic_ms()
         self._look_soon()
         return session
 
@@ -182,6 +184,9 @@ class EmbeddedStore:
             await self._tasks.close()
 
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._within(LOCK_TIMEOUT_MS, function, *args, **kwargs)
+
+    async def _within(self, timeout_ms: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         begun_ms = self._clock.monotonic_ms()
         has_waited = False
         while True:
@@ -196,7 +201,7 @@ class EmbeddedStore:
                 return result
             has_waited = True
             await self._tasks.in_thread(self._lock.held_by_another)
-            if self._is_closed or self._clock.monotonic_ms() - begun_ms >= LOCK_TIMEOUT_MS:
+            if self._is_closed or self._clock.monotonic_ms() - begun_ms >= timeout_ms:
                 holder = await self._tasks.in_thread(self._lock.holder)
                 raise StoreError(f"{self._path} cannot be written while {holder} is writing")
             assert self._timer is not None
@@ -294,9 +299,8 @@ class EmbeddedStore:
         self._file = MetadataFile(self._path, new_cluster_id)
         return self._file.cluster_id
 
-    def _register(
-        self, broker_id: int, registration: bytes, directory: bytes | None, now_ms: int
-    ) -> tuple[Session, StoreState]:
+    def _register(self, broker_id: int, registration: bytes, directory: bytes | None) -> tuple[Session, StoreState]:
+        now_ms = self._clock.monotonic_ms()
         self._release()
         self._judges_from_ms = 0
 

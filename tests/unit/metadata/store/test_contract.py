@@ -14,7 +14,7 @@ from ottla.metadata.store.interface import (
 
 pytestmark = pytest.mark.slow
 
-SHORT_MS = 1_000
+SHORT_MS = 4_000
 """A session that a paused party outlives. It has nothing else to do: a busy machine makes any party outlive it."""
 
 

@@ -70,7 +70,7 @@ async def main(store):
 asyncio.run(main(EmbeddedStore(Path(sys.argv[1]))))
 """
     return subprocess.run(
-        [sys.executable, "-c", program, str(directory)], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, str(directory)], check=True, capture_output=True, text=True, timeout=300
     ).stdout
 
 

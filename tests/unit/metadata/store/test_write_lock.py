@@ -13,8 +13,9 @@ import pytest
 
 from ottla.metadata.store import embedded
 from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
-from ottla.metadata.store.interface import StoreError
+from ottla.metadata.store.interface import SESSION_TIMEOUT_MS, StoreError
 from ottla.metadata.store.write_lock import writer_in
+from ottla.runtime.clock import ManualClock
 
 BEGIN_TO_WRITE = """
 import sqlite3, sys
@@ -88,6 +89,34 @@ async def test_who_waits_in_vain_is_told_who_writes_and_nothing_was_done(
         await store.append([b"a"], controller_epoch=epoch, expected_end_offset=0)
     assert (await store.read(0)).end_offset == 0
     await store.close()  # its session ends with its pipe: nobody waits for the end of it to be written
+
+
+async def test_who_starts_waits_longer_and_its_session_begins_when_it_could_write(
+    tmp_path: Path, begin_to_write: list[subprocess.Popen[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    first, second = (EmbeddedStore(tmp_path, clock=clock) for _ in range(2))
+    await first.open("c")
+    writer = stopped_in_a_write(begin_to_write, tmp_path)
+    starting = [asyncio.create_task(each) for each in (first.register_broker(1, b""), second.open("another"))]
+
+    async def look_and_wait() -> None:
+        while not all(each._timer or task.done() for each, task in zip((first, second), starting, strict=True)):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    await look_and_wait()
+    clock.advance(max(embedded.LOCK_TIMEOUT_MS, SESSION_TIMEOUT_MS) + 1)
+    while caplog.text.count("so nothing can be decided") < 2 and not any(each.done() for each in starting):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await look_and_wait()
+    writer.kill()
+    writer.wait()
+    clock.advance(embedded.LOCK_RETRY_MS)
+    await asyncio.gather(*starting)
+    await second.register_broker(2, b"")
+    assert [each.broker_id for each in await second.live_brokers()] == [1, 2]
+    for each in (first, second):
+        await each.close()
 
 
 async def test_a_session_that_cannot_be_ended_yet_keeps_nobody_from_seeing_what_is_there(
