@@ -36,7 +36,7 @@ class Quorum(Struct, frozen=True):
 class ClusterView:
     """Belongs to the event loop; `current_image` gives the image this broker has reached."""
 
-    __slots__ = ("_advertised", "_authorizer", "_current_image", "node_id")
+    __slots__ = ("_advertised", "_authorizer", "_current_image", "departed", "lingering", "node_id")
 
     def __init__(
         self,
@@ -46,6 +46,10 @@ class ClusterView:
     ) -> None:
         self.node_id = config.node_id
         """The number of this broker."""
+        self.departed: frozenset[int] = frozenset()
+        """Brokers whose process is gone, though nobody has decided yet who leads what they led."""
+        self.lingering: frozenset[int] = frozenset()
+        """Brokers that died a moment ago; clients are told of them for a while, as where to ask."""
         self._advertised = config.advertised_listeners
         self._current_image = current_image
         self._authorizer = authorizer
@@ -97,12 +101,19 @@ class ClusterView:
         return tuple(node for node in nodes if node is not None)
 
     def nodes_to_ask(self, connection: "Connection") -> tuple[Node, ...]:
-        """Where a client finds the cluster: the brokers that serve; while none does, all of them.
+        """Where a client finds the cluster: the brokers that serve, and those that died a moment ago; while none does,
+        all of them.
 
         Brokers that were all started anew serve once a controller has heard them. A client that is told of none
         meanwhile may forget those it knew and ask nobody ever again (librdkafka, confluentinc/librdkafka#5301).
         """
-        return self.nodes(connection) or self.nodes(connection, with_fenced=True)
+        serving = self.nodes(connection)
+        if serving and not self.lingering:
+            return serving
+        every = self.nodes(connection, with_fenced=True)
+        if not serving:
+            return every
+        return tuple(node for node in every if not node.is_fenced or node.node_id in self.lingering)
 
     def node(self, node_id: int, connection: "Connection") -> Node | None:
         """A broker that serves, or None when it is not there."""

@@ -31,7 +31,7 @@ from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
 from ottla.settings.definition import SettingDefinition, UpdateMode, shortened
 from ottla.settings.group_settings import GroupSettings, group_settings
 from ottla.settings.group_table import GROUP_BOUNDS, GROUP_SETTINGS
-from ottla.settings.topic_settings import effective_topic_settings
+from ottla.settings.topic_settings import MIN_ISR, effective_topic_settings
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ConfigService:
         dynamic = (image.config(ALL_BROKERS), image.config(self._own_resource))
         if not _are_the_same(dynamic, self._effective_for):
             self._effective_for = dynamic
-            self._effective = self._settings.overlaid({**dynamic[0], **dynamic[1]})
+            self._effective = self._settings.overlaid({**dynamic[0], **self._set_on_this_broker(image)})
         return self._effective
 
     def group_settings(self, group_id: str) -> GroupSettings:
@@ -222,6 +222,13 @@ class ConfigService:
     def _set_on_broker(self, image: MetadataImage) -> Mapping[str, str]:
         return self.broker_settings(image).explicit
 
+    def _set_on_this_broker(self, image: MetadataImage) -> Mapping[str, str]:
+        """What was set for this broker alone, without `min.insync.replicas`, which earlier releases took: a leader that
+        counted otherwise than the controller would acknowledge what the next leader has not.
+        """
+        own = image.config(self._own_resource)
+        return own if MIN_ISR not in own else {name: value for name, value in own.items() if name != MIN_ISR}
+
     def _entries(self, kind: ConfigResourceType, own: Mapping[str, str]) -> ConfigEntries:
         """The entries of a topic that sets `own`, or of this broker, made now or found."""
         image = self._controller.image
@@ -281,7 +288,7 @@ class ConfigService:
         """The values under any of the names, the one that holds first."""
         image = self._controller.image
         layers: tuple[tuple[ConfigSource, Callable[[str], str | None]], ...] = (
-            (ConfigSource.DYNAMIC_BROKER, image.config(self._own_resource).get),
+            (ConfigSource.DYNAMIC_BROKER, self._set_on_this_broker(image).get),
             (ConfigSource.DYNAMIC_ALL_BROKERS, image.config(ALL_BROKERS).get),
             (ConfigSource.STATIC_BROKER, self._settings.explicit.get),
             (ConfigSource.DEFAULT, lambda name: BROKER_SETTINGS[name].default),

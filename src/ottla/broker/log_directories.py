@@ -67,7 +67,7 @@ class LogDirectoryService:
         What has begun goes on after a restart. A log that is there already stays, and a move elsewhere ends.
         CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION (the name is too long for a copy), LOG_DIR_NOT_FOUND,
         KAFKA_STORAGE_ERROR (the directory or the partition is offline, or no copy can be made),
-        REPLICA_NOT_AVAILABLE (not here: it is made there if it comes).
+        REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION (not here, or nowhere: it is made there if it comes).
         """
         try:
             require(self._authorizer, principal, Operation.ALTER, ResourceType.CLUSTER)
@@ -101,6 +101,8 @@ class LogDirectoryService:
         log, source = self._logs.log(name), self._logs.directory_of(name)
         if log is None or source is None:
             self._logs.prefer(name, target)
+            if not self._replicas.is_known(name):
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
             raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"this broker has no replica of {name}")
         if source is not target and self._logs.moves.find(name) is None:
             error = await self._logs.moves.start(log, source, target).begun

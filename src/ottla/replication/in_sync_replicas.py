@@ -53,9 +53,14 @@ class FollowerState(Struct):
     ) -> None:
         """It asks for what begins at `offset`.
 
+        In one leader epoch an incarnation of a broker loses nothing of what it had, so a lower offset is what it asked
+        for before, over a connection that was cut and is healed: that changes nothing.
+
         Who fetches from where the log ended at the fetch before had caught up then: under a steady load nobody is ever
         at the very end.
         """
+        if offset < self.end_offset and broker_epoch == self.broker_epoch:
+            return
         self.keeps_up = True
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)

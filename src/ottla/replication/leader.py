@@ -233,10 +233,8 @@ class Leader:
                 verifications.forget(batch.producer_id)
 
     def _require_insync_replicas(self) -> None:
-        """All of them are enough, whatever `min.insync.replicas` asks for (KIP-966)."""
         partition = self._partition
-        enough = min(partition.min_insync_replicas, partition.replica_count)
-        if partition.isr_size < enough:
+        if partition.is_short_of_replicas:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{partition.topic_partition} has {partition.isr_size} in-sync replicas of {partition.replica_count}, "

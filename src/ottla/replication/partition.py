@@ -201,17 +201,19 @@ class Partition:
     def require_leader_epoch(self, current_leader_epoch: int, *, from_followers: bool = False) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours (KIP-320); -1 asks for no check.
 
-        With `from_followers` it need not be the leader, as long as there is one (KIP-392).
+        With `from_followers` it need not be the leader, as long as there is one (KIP-392). The epoch is looked at
+        first: who knows a newer one than this broker, which may be about to lead, only has to ask again.
 
         Raises ApiError NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
         """
+        if 0 <= current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.topic_partition} is at epoch {self.leader_epoch}")
+            raise ApiError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is only at epoch {self.leader_epoch}"
+            )
         if not self.is_leader and not (from_followers and self.leader_id >= 0):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
-            return
-        if current_leader_epoch < self.leader_epoch:
-            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.topic_partition} is at epoch {self.leader_epoch}")
-        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is only at epoch {self.leader_epoch}")
 
     def append(
         self,
@@ -341,6 +343,14 @@ class Partition:
     def low_watermark(self) -> int:
         """The lowest log start of the replicas that are alive, of a partition that this broker leads."""
         return self.role.low_watermark
+
+    @property
+    def is_short_of_replicas(self) -> bool:
+        """Whether an append with acks=all is refused with NOT_ENOUGH_REPLICAS now.
+
+        All replicas are enough, whatever `min.insync.replicas` asks for (KIP-966).
+        """
+        return self.isr_size < min(self.min_insync_replicas, self.replica_count)
 
     @property
     def is_behind_election(self) -> bool:

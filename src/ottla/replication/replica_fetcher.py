@@ -22,6 +22,7 @@ from msgspec import Struct
 from ottla.client.errors import ClientError
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.native import walk_batches
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.replication.follower import Follower
 from ottla.replication.partition import Partition
@@ -52,6 +53,10 @@ MOMENTS_MAX: Final = 6
 
 THROTTLED_MS_MAX: Final = 200
 """A partition that keeps to a rate is looked at again so soon: the rate may have been raised, or it is in sync."""
+
+
+BASE_OFFSET_BYTES: Final = 8
+"""The base offset of a batch comes first in it."""
 
 
 class ReplicaFetchLimits(Struct, frozen=True):
@@ -310,6 +315,9 @@ class ReplicaFetcher:
         start_offset, end_offset = log.log_start_offset, log.log_end_offset
         records = data.records
         assert records is None or isinstance(records, memoryview)
+        if records is not None and start_offset == end_offset and _begins_within_batch(end_offset, records):
+            self._change(followed, self._begin_within_batch(followed, data, bytes(records)))
+            return None
         followed.role.append_from_leader(records if records is not None else _NOTHING, data.high_watermark)
         followed.role.follow_log_start(data.log_start_offset)
         followed.failures = 0
@@ -357,6 +365,22 @@ class ReplicaFetcher:
         )
         self._change(followed, self._truncation.restart(log, leader_start_offset))
 
+    async def _begin_within_batch(self, followed: _Followed, data: PartitionData, records: bytes) -> None:
+        """Take the whole batch in which the leader's log begins, then begin where that does.
+
+        `records` are appended at once: from the offset where that batch begins the leader gives nothing.
+        """
+        partition, log = followed.partition, followed.partition.log
+        await self._truncation.restart(log, int.from_bytes(records[:BASE_OFFSET_BYTES]))
+        if not self._is_current(followed):
+            return
+        followed.role.append_from_leader(memoryview(records), data.high_watermark)
+        if partition.is_throttled:
+            self._quota.record(len(records))
+        await partition.local_end_reached(log.log_end_offset)
+        if self._is_current(followed) and partition.local_end_offset >= data.log_start_offset:
+            log.delete_records_before(max(data.log_start_offset, log.log_start_offset))
+
     def _change(self, followed: _Followed, change: Awaitable[None]) -> None:
         """Fetch on when the log has been cut."""
         self._session.forget(followed.key)
@@ -374,7 +398,7 @@ class ReplicaFetcher:
             self._delay(followed)
         else:
             if self._is_current(followed):
-                self._fetch_on(followed)
+                self._begin(followed)
         finally:
             followed.being_cut = None
 
@@ -424,6 +448,14 @@ _SESSION_ERRORS: Final = frozenset(
     }
 )
 """The leader does not remember: it is told anew at once."""
+
+
+def _begins_within_batch(offset: int, records: memoryview) -> bool:
+    """Whether the first batch of `records` begins before `offset` and ends behind it."""
+    if int.from_bytes(records[:BASE_OFFSET_BYTES]) >= offset:
+        return False
+    batches, _, _ = walk_batches(records, check_crc=True)
+    return bool(batches) and batches[0].base_offset < offset <= batches[0].last_offset
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -73,13 +73,18 @@ class ReplicaManager:
         """The partition, or None."""
         return self._by_name.get((topic, index))
 
+    def is_known(self, topic_partition: TopicPartition) -> bool:
+        """Whether the cluster has such a partition, wherever its replicas are."""
+        topic, index = topic_partition
+        return (topic, index) in self._by_name or self._current_image().partition(topic, index) is not None
+
     def get(self, topic: str, index: int) -> Partition:
         """The partition; raises ApiError NOT_LEADER_OR_FOLLOWER (it is elsewhere), KAFKA_STORAGE_ERROR (it is offline),
         UNKNOWN_TOPIC_OR_PARTITION.
         """
         partition = self._by_name.get((topic, index))
         if partition is None:
-            raise self._missing(topic, index, self._current_image().partition(topic, index) is not None)
+            raise self._missing(topic, index, self.is_known(TopicPartition(topic, index)))
         return partition
 
     def get_by_id(self, topic_id: UUID, index: int) -> Partition:

@@ -1,5 +1,6 @@
 """Where a broker's listeners come from, and the limits they share. Which there are is for `ListenerSet` to say."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.network.address import Address
@@ -56,11 +57,20 @@ class Listeners(Protocol):
 class SocketListeners:
     """Listeners on sockets of this host; they share the limit on connections and the memory for requests."""
 
-    def __init__(self, settings: BrokerSettings, doors: Doors, cork: Cork, connections_max: int) -> None:
-        """`cork` is told of each run of requests."""
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        doors: Doors,
+        cork: Cork,
+        connections_max: int,
+        *,
+        make: Callable[..., Listener] = Listener,
+    ) -> None:
+        """`cork` is told of each run of requests. `make` is `Listener`, or has it know of other sockets."""
         self._config = config = NetworkConfig.from_settings(settings, connections_max)
         self._doors = doors
         self._cork = cork
+        self._make = make
         self._memory = RequestMemory(
             config.queued_max_request_bytes,
             stalled_ms=config.stalled_request_ms,
@@ -74,7 +84,7 @@ class SocketListeners:
 
     def listener(self, endpoint: Endpoint, factory: HandlerFactory, together: Together) -> Listener:
         """A listener for an endpoint; it has taken no address yet."""
-        return Listener(
+        return self._make(
             endpoint.host,
             endpoint.port,
             factory,

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ottla.broker.cluster import ClusterView
 from ottla.broker.replica_log_ends import ReplicaLogEnds
 from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
@@ -27,7 +28,9 @@ from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.broker_channels import BrokerChannels
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.controller_channel import ControllerChannel
+from ottla.peers.departed_brokers import DepartedBrokers
 from ottla.peers.heartbeats import Disks, Heartbeats
+from ottla.peers.lingering_brokers import LingeringBrokers
 from ottla.peers.peer_connection import PeerIo
 from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
@@ -84,6 +87,9 @@ class ClusterMembership:
             tasks=doors.tasks,
             disks=disks,
         )
+        self._departed = DepartedBrokers(doors.timer, self._on_departed)
+        self._lingering = LingeringBrokers(doors.timer, self._on_lingering)
+        self._view: ClusterView  # which clients see: from `identify` on
         self._controller = controller
         lifecycle.on_became_controller.append(lambda _epoch: self._look_for_all())
         lifecycle.on_registered.append(lambda _session: self.heartbeats.beat_soon())
@@ -118,6 +124,7 @@ class ClusterMembership:
         gateway.authenticator = PeerAuthenticator(identity, self.listener_name, doors.rng, doors.tasks)
         gateway.forwarding = Forwarding(self.controller)
         gateway.on_broker_left = self.channels.check
+        self._view = gateway.broker.cluster
         self._controller.log_ends = ReplicaLogEnds(gateway.broker.offsets, self.channels).ask
 
     def join(self, image: MetadataImage) -> None:
@@ -125,6 +132,9 @@ class ClusterMembership:
         self.channels.on_unreachable = self._on_unreachable
         self.channels.on_image(image)
         self._publisher.subscribe(self.channels.on_image)
+        self._publisher.subscribe(self._departed.on_image)
+        self._lingering.on_image(image)
+        self._publisher.subscribe(self._lingering.on_image)
         self._publisher.subscribe(self.heartbeats.on_image)
 
     def start(self) -> None:
@@ -146,12 +156,21 @@ class ClusterMembership:
             self.channels.check(broker_id)
 
     def _on_unreachable(self, broker_id: int, broker_epoch: int) -> None:
-        """The controller fences the broker; the others see to it that one who died is no controller for long."""
+        """The controller fences the broker; the others see to it that one who died is no controller for long. Until
+        it is fenced, clients hear that what it led has no leader, and ask again soon.
+        """
         image = self._publisher.image
+        self._departed.add(broker_id, broker_epoch, image)
         if self._lifecycle.is_controller:
             self._doors.tasks.spawn(self._report(broker_id, broker_epoch), f"broker {broker_id} is unreachable")
         elif broker_id == image.controller_id:
             self._lifecycle.controller_unreachable(image.controller_epoch)
+
+    def _on_departed(self, broker_ids: frozenset[int]) -> None:
+        self._view.departed = broker_ids
+
+    def _on_lingering(self, broker_ids: frozenset[int]) -> None:
+        self._view.lingering = broker_ids
 
     async def _report(self, broker_id: int, broker_epoch: int) -> None:
         try:

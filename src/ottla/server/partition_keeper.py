@@ -62,9 +62,11 @@ class PartitionKeeper:
         fetch_purgatory: Purgatory,
         clock: Clock,
         tasks: Tasks,
+        call_soon: Callable[[Callable[[], None]], object],
         opener: BatchOpener,
         places: ReplicaPlaces,
     ) -> None:
+        """`call_soon` is the event loop's."""
         self._node_id = settings.node_id
         self._flush_before_ack = settings.boolean("log.flush.before.ack")
         self._configs = configs
@@ -78,8 +80,11 @@ class PartitionKeeper:
         self._coordinated: dict[TopicPartition, int] = {}
         """The partitions of coordinators' topics that this broker leads, and the leader epoch they were loaded in."""
         self._fetch_purgatory = fetch_purgatory
+        self._changed: dict[TopicPartition, None] = {}
+        """The partitions of which readers are told in this turn of the loop."""
         self._clock = clock
         self._tasks = tasks
+        self._call_soon = call_soon
         self._opener = opener
         self._places = places
         self._throttled = LogThrottle(logger, clock)
@@ -239,8 +244,19 @@ class PartitionKeeper:
             self._is_closed = True
 
     def on_change(self, partition: Partition) -> None:
-        """A reader may see something new of a partition: whoever waits for it gets it."""
-        self._fetch_purgatory.check_and_complete(partition.topic_partition)
+        """A reader may see something new of a partition: whoever waits for it gets it, once the producers have been
+        answered that are answered now. To read it first would have them wait for that.
+        """
+        name = partition.topic_partition
+        if self._fetch_purgatory.is_watched(name):
+            if not self._changed:
+                self._call_soon(self._tell_readers)
+            self._changed[name] = None
+
+    def _tell_readers(self) -> None:
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            self._fetch_purgatory.check_and_complete(name)
 
     def fail_all(self, message: str, directory: DirectoryLogs) -> None:
         """A data directory is offline: answer everybody who waits for an acknowledgement of what lies in it."""

@@ -181,6 +181,7 @@ class Server:
             fetch_purgatory=self._fetch_purgatory,
             clock=doors.clock,
             tasks=doors.tasks,
+            call_soon=doors.loop.call_soon,
             opener=self._opener,
             places=places,
         )

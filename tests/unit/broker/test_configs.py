@@ -1,10 +1,14 @@
+from types import SimpleNamespace
+
 import pytest
 
 from ottla.broker.config_entry import ConfigSource
 from ottla.broker.configs import DESCRIBED_MAX, ConfigService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import ALL_BROKERS, ConfigResource, ConfigResourceType, topic_resource
+from ottla.metadata.records import ConfigRecord
 from ottla.model.principal import ANONYMOUS
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
@@ -131,6 +135,14 @@ async def test_what_holds_on_a_broker_is_its_own_then_that_of_all_then_that_of_i
         await configs.alter(ANONYMOUS, setting(resource, "max.connections", value))
         seen.append(holds())
     assert seen == [50, 60, 70, 70, 80, 50]
+
+
+async def test_replicas_in_sync_that_an_earlier_release_asked_for_on_one_broker_do_not_count(controller, configs):
+    image, _ = apply_records(controller.image, [ConfigRecord(BROKER.type, BROKER.name, "min.insync.replicas", "2")])
+    configs._controller = SimpleNamespace(image=image)
+    assert configs.topic_settings("a")["min.insync.replicas"] == "1"
+    (described,) = configs.describe(ANONYMOUS, BROKER, ["min.insync.replicas"])
+    assert (described.value, described.source) == ("1", ConfigSource.DEFAULT)
 
 
 @pytest.mark.parametrize("kind", ["consumer", "streams"])

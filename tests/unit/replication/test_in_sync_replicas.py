@@ -49,6 +49,23 @@ def test_the_high_watermark_does_not_fall_when_a_member_comes_back_with_less() -
     assert known.high_watermark(8, 10, 1, 5_000) == 8
 
 
+def test_what_a_member_asked_for_before_and_comes_late_changes_nothing() -> None:
+    known = replicas((1, 2))
+    fetch(known, 2, 10, 10, 5_000)
+    fetch(known, 2, 3, 12, 5_010)
+    assert known.high_watermark(3, 12, 2, 5_010) == 10
+    assert known.followers[2].keeps_up
+    fetch(known, 2, 12, 12, 5_020)
+    assert known.high_watermark(10, 12, 2, 5_020) == 12
+
+
+def test_what_another_incarnation_of_a_member_has_counts_though_it_be_less() -> None:
+    known = replicas((1, 2))
+    fetch(known, 2, 10, 10)
+    known.fetched(2, EPOCHS[2] + 1, 3, 0, leader_end_offset=10, now_ms=1)
+    assert known.followers[2].end_offset == 3
+
+
 def test_while_a_proposal_is_on_its_way_the_old_and_the_proposed_members_are_needed() -> None:
     known = replicas((1, 2))
     fetch(known, 2, 10, 10)

@@ -174,6 +174,21 @@ async def test_a_client_with_another_leader_epoch_is_told_which_way_it_errs(
     assert caught.value.code is error
 
 
+@pytest.mark.parametrize("from_followers", [True, False])
+@pytest.mark.parametrize(("epoch", "error"), [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+async def test_a_follower_looks_at_the_epoch_before_it_says_that_it_does_not_lead(
+    new_partition: New, epoch: int, error: ErrorCode, from_followers: bool
+) -> None:
+    partition = await new_partition()  # type: ignore[misc]
+    partition.become_follower(5)
+    with pytest.raises(ApiError) as caught:
+        partition.require_leader_epoch(epoch, from_followers=from_followers)
+    assert caught.value.code is error
+    with pytest.raises(ApiError) as caught:
+        partition.require_leader_epoch(5)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_the_rest_of_the_broker_reads_committed_bytes_in_a_thread(new_partition: New) -> None:
     partition = await new_partition()  # type: ignore[misc]
     await append(partition, batch(2)).ack

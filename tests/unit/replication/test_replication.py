@@ -223,6 +223,27 @@ async def test_a_replica_whose_leader_has_deleted_what_comes_next_begins_anew(tm
         assert await late.read_bytes(8, 1 << 20) == await made.leader.partition.read_bytes(8, 1 << 20)
 
 
+@pytest.mark.parametrize("flush_before_ack", [True, False])
+async def test_a_replica_begins_with_the_batch_within_which_the_log_of_its_leader_begins(
+    tmp_path: Path, flush_before_ack: bool
+) -> None:
+    async with cluster(tmp_path, flush_before_ack=flush_before_ack) as made:
+        await made.fence(3)
+        made.unreachable.add(3)
+        for _ in range(4):
+            assert await acked(made.leader.append(b"y" * 900, count=3)) is ErrorCode.NONE
+        made.leader.partition.delete_records_before(7)
+        await until(lambda: made.brokers[2].partition.log.log_start_offset == 7)
+        made.unreachable.clear()
+        await made.unfence(3)
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+        late = made.brokers[3].partition
+        await until(lambda: late.high_watermark == 12)
+        assert (late.log.log_start_offset, late.log.log_end_offset) == (7, 12)
+        assert await late.read_bytes(7, 1 << 20) == await made.leader.partition.read_bytes(7, 1 << 20)
+        assert late.log.leader_epochs.entries == ((0, 7),)
+
+
 async def test_a_broker_that_was_killed_goes_on_from_what_it_wrote_down(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         assert await acked(made.leader.append(b"x", count=4)) is ErrorCode.NONE

@@ -52,6 +52,9 @@ class Slot:
         assert self.frame is None, "a request is answered once"
         self.frame = b"".join(map(_bytes_of, parts))
 
+    def answer(self, answer: bytes) -> None:
+        self.send((answer,))
+
     def skip(self) -> None:
         self.send(())
 

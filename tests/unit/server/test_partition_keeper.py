@@ -39,7 +39,7 @@ from ottla.replication.batch_opener import BatchOpener
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.deadlines import Deadlines
-from ottla.runtime.purgatory import Purgatory
+from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.runtime.rng import SeededRng
 from ottla.server.partition_keeper import PartitionKeeper
 from ottla.server.replica_places import ReplicaPlaces
@@ -88,6 +88,7 @@ class Harness:
             fetch_purgatory=self.purgatory,
             clock=directory.clock,
             tasks=directory.tasks,
+            call_soon=asyncio.get_running_loop().call_soon,
             opener=BatchOpener(directory.tasks),
             places=self.places,
         )
@@ -495,3 +496,39 @@ async def test_a_start_that_ends_before_the_partitions_are_served_takes_nothing_
     async with opened(tmp_path) as directory:
         Harness(directory, tmp_path)
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
+
+
+class Reader(DelayedOperation):
+    """Notes when it is told that something changed."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self.told = told
+
+    def try_complete(self) -> bool:
+        self.told.append("reader")
+        return False
+
+    def on_complete(self) -> None: ...
+
+
+async def test_readers_are_told_once_a_turn_and_behind_what_producers_are_answered(harness: Harness):
+    await harness.decide(A, B)
+    told: list[str] = []
+    reader, names = Reader(told), [TopicPartition("a", 0), TopicPartition("b", 0)]
+    harness.purgatory.try_complete_else_watch(reader, names, 1_000)
+    told.clear()
+    a, b = harness.partition("a"), harness.partition("b")
+    asyncio.get_running_loop().call_soon(told.append, "answers leave")  # as a connection has them sent
+    for changed in (a, harness.partition("a", 1), a, b):
+        changed.changed()
+    assert told == []
+    await asyncio.sleep(0)
+    assert told == ["answers leave", "reader", "reader"]
+    a.changed()
+    await asyncio.sleep(0)
+    assert told[3:] == ["reader"]
+    reader.cancel()
+    a.changed()
+    await asyncio.sleep(0)
+    assert len(told) == 4

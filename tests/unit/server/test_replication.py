@@ -9,6 +9,7 @@ import pytest
 
 from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
+from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.network.address import Address
@@ -135,3 +136,22 @@ async def test_who_only_says_that_it_is_a_replica_is_refused(tmp_path: Path) -> 
         answer = await connection.request(request, FetchResponse, timeout_ms=TIMEOUT_MS)
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         connection.close()
+
+
+async def test_who_is_seen_to_die_leads_nothing_for_clients_until_the_controller_has_decided(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 2) as brokers:
+        controller, other = brokers[0].server, brokers[1]
+        membership, view = controller._membership, controller._broker.cluster
+        assert membership is not None
+        assert membership.channels.on_unreachable is not None
+        told: list[tuple[bool, set[int], set[int]]] = []
+
+        def look(image: MetadataImage, _delta: object) -> None:
+            told.append((image.brokers[other.node_id].fenced, set(view.departed), set(view.lingering)))
+
+        controller._metadata.publisher.subscribe(look)
+        membership.channels.on_unreachable(other.node_id, other.server._lifecycle.session.broker_epoch)
+        assert (view.departed, view.lingering) == ({other.node_id}, frozenset())
+        await until(lambda: told and not told[-1][0])  # it is fenced, and serves again: it lives, after all
+        assert (True, set(), {other.node_id}) in told
+        assert told[-1] == (False, set(), set())
