@@ -97,6 +97,10 @@ class Slot:
         assert self.frame is None, "a request is answered once"
         self.frame = b"".join(map(bytes_of, parts))
 
+    def answer(self, answer: bytes) -> None:
+        """The same of bytes."""
+        self.send((answer,))
+
     def skip(self) -> None:
         """There is no answer."""
         self.frame = b""

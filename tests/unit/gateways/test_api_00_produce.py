@@ -85,6 +85,9 @@ class Slot:
         assert self.frame is None, "a request is answered once"
         self.frame = b"".join(parts)
 
+    def answer(self, answer: bytes) -> None:
+        self.send((answer,))
+
     def skip(self) -> None:
         self.send(())
 

@@ -171,6 +171,35 @@ async def test_a_partition_whose_broker_is_gone_has_no_leader(door):
     assert partition.offline_replicas == (1,)
 
 
+async def test_a_partition_whose_leader_has_just_died_has_none_until_that_is_decided(door):
+    await door.topics.create(ANONYMOUS, [NewTopic("a")])
+
+    async def told():
+        (topic,) = (await door.ask(API, named("a"))).topics
+        (partition,) = topic.partitions
+        return partition.error_code, partition.leader_id, partition.isr_nodes, partition.offline_replicas
+
+    assert await told() == (ErrorCode.NONE, 1, (1,), ())
+    door.cluster.departed = frozenset({1})
+    assert await told() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,), ())
+    door.cluster.departed = frozenset()
+    assert await told() == (ErrorCode.NONE, 1, (1,), ())
+
+
+async def test_a_broker_that_died_a_moment_ago_is_told(door):
+    (own,) = door.image.brokers.values()
+    other = BrokerRegisteredRecord(2, own.broker_epoch + 1, "other.example", 9092, None)
+    died = BrokerChangedRecord(2, other.broker_epoch, fenced=True, shutting_down=False)
+    await door.metadata.loader.advance((other, died), from_offset=door.image.end_offset)
+
+    async def told():
+        return [broker.node_id for broker in (await door.ask(API, named())).brokers]
+
+    assert await told() == [1]
+    door.cluster.lingering = frozenset({2})
+    assert await told() == [1, 2]
+
+
 async def test_an_entry_is_made_once_until_its_topic_or_the_brokers_change(door):
     await door.topics.create(ANONYMOUS, [NewTopic("a"), NewTopic("b")])
     entries = TopicEntries()

@@ -18,6 +18,7 @@ from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.storage import log_manager
 from ottla.storage.future_logs import FutureLogs
 from tests.unit.gateways.log_door import LogDoor
+from tests.unit.metadata.images import image_of, topic_record
 from tests.unit.storage.data_directory import names_in
 
 
@@ -137,8 +138,8 @@ async def test_what_cannot_be_is_refused_by_itself(door: LogDoor, a: str, b: str
     long = "x" * 249
     assert await alter(door, (long, 0, b), ("../../etc", 0, b), ("t", -1, b), ("t", 0, b)) == {
         f"{long}-0": ErrorCode.INVALID_TOPIC_EXCEPTION,
-        "../../etc-0": ErrorCode.REPLICA_NOT_AVAILABLE,
-        "t--1": ErrorCode.REPLICA_NOT_AVAILABLE,
+        "../../etc-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "t--1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "t-0": ErrorCode.NONE,
     }
     await ended(door)
@@ -152,10 +153,21 @@ async def test_a_partition_that_comes_later_is_made_where_it_was_wanted(
 ):
     monkeypatch.setattr(log_manager, "PREFERRED_MAX", 2)
     for index in range(3):
-        assert await alter(door, ("t", index, b)) == {f"t-{index}": ErrorCode.REPLICA_NOT_AVAILABLE}
+        assert await alter(door, ("t", index, b)) == {f"t-{index}": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     for index in range(3):
         await door.partition(index=index)
     assert await described(door) == {"a": [("t-0", 0, False)], "b": [("t-1", 0, False), ("t-2", 0, False)]}
+
+
+async def test_a_partition_that_other_brokers_have_is_not_available_here(
+    door: LogDoor, b: str, monkeypatch: pytest.MonkeyPatch
+):
+    image = image_of(topic_record("t", 1))
+    monkeypatch.setattr(door.replicas, "_current_image", lambda: image)
+    assert await alter(door, ("t", 0, b), ("t", 1, b)) == {
+        "t-0": ErrorCode.REPLICA_NOT_AVAILABLE,
+        "t-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
 
 
 async def test_a_partition_of_a_directory_that_is_not_there_cannot_be_moved(door: LogDoor, b: str):

@@ -1,5 +1,6 @@
 from ottla.gateways.kafka.api_75_describe_topic_partitions import API
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.records import BrokerChangedRecord, BrokerRegisteredRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_topic_partitions import (
@@ -7,6 +8,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from tests.unit.metadata.images import topic_record
 
 
 def asks(*names, limit=2000, cursor=None):
@@ -65,6 +67,16 @@ async def test_unknown_and_illegal_names_have_their_errors(door):
         "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "x": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
+
+
+async def test_a_partition_that_nobody_leads_has_no_leader_and_no_error(door):
+    (own,) = door.image.brokers.values()
+    other = BrokerRegisteredRecord(2, own.broker_epoch + 1, "other.example", 9092, None)
+    fenced = BrokerChangedRecord(2, other.broker_epoch, fenced=True, shutting_down=False)
+    records = other, topic_record("a", 7, replicas=(2,)), fenced
+    await door.metadata.loader.advance(records, from_offset=door.image.end_offset)
+    ((partition,),) = [topic.partitions for topic in (await door.ask(API, asks("a"))).topics]
+    assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (ErrorCode.NONE, -1, (2,))
 
 
 async def test_a_cursor_at_a_topic_that_was_deleted_goes_on_behind_it(door):

@@ -171,12 +171,19 @@ async def test_a_broker_that_is_not_the_coordinator_says_so_in_any_version(door:
     door.coordinator.resigned(0)
     response = await door.ask(OFFSET_FETCH, fetch_request(door, version), version)
     if version >= 8:
-        errors = {group.error_code for group in response.groups}
-    elif version >= 2:
-        errors = {response.error_code}
+        asked = fetch_request(door, version).groups[0].topics
+        told = response.groups[0].topics
+        assert [(each.name, each.topic_id) for each in told] == [(each.name, each.topic_id) for each in asked]
+        partitions = [each for topic in told for each in topic.partitions]
+        assert {each.committed_offset for each in partitions} == {-1}
+        assert {each.error_code for each in partitions} == {ErrorCode.UNSTABLE_OFFSET_COMMIT}
+        errors = [group.error_code for group in response.groups]
     else:
-        errors = {each.error_code for each in response.topics[0].partitions}
-    assert errors == {ErrorCode.NOT_COORDINATOR}
+        (topic,) = response.topics
+        assert [each.committed_offset for each in topic.partitions] == [-1, -1]
+        errors = [each.error_code for each in topic.partitions]
+        errors += [response.error_code] if version >= 2 else []
+    assert set(errors) == {ErrorCode.NOT_COORDINATOR}
 
 
 async def test_an_offset_fetch_of_no_groups_is_answered(door: GroupDoor):

@@ -18,6 +18,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.runtime.purgatory import DelayedOperation
 from ottla.runtime.tasks import Tasks
 from tests.unit.network.peers import until
@@ -316,6 +317,21 @@ async def test_who_asks_for_something_else_behind_a_fetch_does_not_wait_for_its_
     assert door.send(ApiVersionsRequest(), 0).frame
     assert all(slot.frame for slot in fetches)
     assert not door.connection.waiting_fetches
+
+
+async def test_metadata_is_asked_for_behind_a_fetch_that_goes_on_waiting_for_its_records() -> None:
+    def wait(ctx: RequestContext, _request: FetchRequest) -> None:
+        ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
+
+    def tell(_ctx: RequestContext, _request: MetadataRequest) -> MetadataResponse:
+        return MetadataResponse()
+
+    door = Door(VERSIONS, Api(ApiKey.FETCH, 4, 18, wait), Api(ApiKey.METADATA, 0, 13, tell))
+    fetch = door.send(FetchRequest(), 17)
+    assert door.send(MetadataRequest(), 12).frame
+    assert not fetch.frame
+    assert door.send(ApiVersionsRequest(), 0).frame
+    assert fetch.frame
 
 
 async def test_a_task_that_has_not_to_wait_is_answered_before_the_next_request_is_looked_at() -> None:

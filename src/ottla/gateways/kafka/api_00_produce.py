@@ -183,7 +183,7 @@ class SingleProduction(Struct, eq=False):
         connection, request, buffer, slot = in_flight
         try:
             if ack.error is _NONE and request.acks:
-                slot.send((request.answer(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset),))
+                slot.answer(request.answer(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset))
             else:
                 version, correlation_id, client_id = request.api_version, request.correlation_id, request.client_id
                 ctx = RequestContext(connection, slot, version, correlation_id, client_id, buffer)

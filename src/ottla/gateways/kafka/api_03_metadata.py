@@ -154,8 +154,8 @@ def _asked_for(
 
 def _found(ctx: RequestContext, request: MetadataRequest, topics: Sequence[TopicImage]) -> list[MetadataResponseTopic]:
     service = ctx.broker.topics
-    image = service.image
-    entries = [TOPIC_ENTRIES.entry(image, topic) for topic in topics]
+    image, departed = service.image, ctx.broker.cluster.departed
+    entries = [TOPIC_ENTRIES.entry(image, topic, departed) for topic in topics]
     if request.include_topic_authorized_operations:
         return [
             replace(entry, topic_authorized_operations=operation_bits(service.operations(ctx.principal, topic.name)))

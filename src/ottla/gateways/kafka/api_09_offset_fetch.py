@@ -4,8 +4,9 @@
 7 stable offsets (KIP-447); 8 many groups (KIP-709); 9 members of the new protocol (KIP-848); 10 topic ids (KIP-848).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
+from uuid import UUID
 
 from ottla.broker.committed_offsets import NO_OFFSET, GroupOffsets, NameOrId, TopicOffsets
 from ottla.gateways.kafka.api import Api
@@ -25,9 +26,14 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-GROUP_ERROR_VERSION: Final = 2
 MANY_GROUPS_VERSION: Final = 8
 TOPIC_ID_VERSION: Final = 10
+
+ELSEWHERE_OR_LATER: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""What a group is told whose coordinator moves. librdkafka looks for the other one, but asks it only for partitions of
+which the offset was unstable: of others it never reads anything any more (confluentinc/librdkafka#5586)."""
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> None:
@@ -48,12 +54,10 @@ def _fetch_one(ctx: RequestContext, request: OffsetFetchRequest) -> None:
 
     def on_offsets(group: GroupOffsets) -> None:
         error, topics = group.error, group.topics
-        if error is not ErrorCode.NONE and ctx.api_version < GROUP_ERROR_VERSION:
-            # There is no other place for the error.
-            topics = [
-                TopicOffsets(name, None, [(each, NO_OFFSET) for each in indexes], error)
-                for name, indexes in asked or ()
-            ]
+        if error is not ErrorCode.NONE:
+            # Version 1 has no other place for it. Of later ones aiokafka looks only here: where nothing is said of a
+            # partition it takes nothing for committed, and begins anew while a coordinator moves.
+            topics = [_unknown(name, None, indexes, error) for name, indexes in asked or ()]
         told = tuple(
             OffsetFetchResponseTopic(
                 name=topic.name,
@@ -90,7 +94,15 @@ def _fetch_of_many(
 
     def on_offsets(offsets: GroupOffsets) -> None:
         topics: tuple[OffsetFetchResponseTopics, ...] = ()
-        if offsets.error is ErrorCode.NONE:
+        if offsets.error in ELSEWHERE_OR_LATER:
+            topics = tuple(
+                _topic(
+                    _unknown(each.name, each.topic_id, each.partition_indexes, ErrorCode.UNSTABLE_OFFSET_COMMIT),
+                    by_id=by_id,
+                )
+                for each in group.topics or ()
+            )
+        elif offsets.error is ErrorCode.NONE:
             # Who wants ids is not told of topics that are gone: they have none.
             topics = tuple(
                 _topic(topic, by_id=by_id) for topic in offsets.topics if not by_id or topic.topic_id is not None
@@ -106,6 +118,10 @@ def _fetch_of_many(
         group.member_epoch,
         require_stable=require_stable,
     )
+
+
+def _unknown(name: str, topic_id: UUID | None, indexes: Iterable[int], error: ErrorCode) -> TopicOffsets:
+    return TopicOffsets(name, topic_id, [(each, NO_OFFSET) for each in indexes], error)
 
 
 def _topic(topic: TopicOffsets, *, by_id: bool) -> OffsetFetchResponseTopics:

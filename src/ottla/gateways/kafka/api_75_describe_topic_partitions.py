@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (key 75), version 0 (KIP-966).
 
-Topics come sorted by name, a page of partitions at a time; the cursor names the first partition of the next page.
+Topics come sorted by name, a page of partitions at a time; the cursor names the first partition of the next page. That
+nobody leads a partition is no error here: its leader is -1.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from itertools import islice
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.topic_entries import TOPIC_ENTRIES, leader_or_error, offline_replicas
+from ottla.gateways.kafka.topic_entries import TOPIC_ENTRIES, offline_replicas
 from ottla.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -79,11 +80,9 @@ def _topic(ctx: RequestContext, topic: TopicImage, start: int, count: int) -> De
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     live = TOPIC_ENTRIES.live_brokers(image)
-    leader, error = leader_or_error(partition, live)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=error,
         partition_index=partition.index,
-        leader_id=leader,
+        leader_id=partition.leader if partition.leader in live else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,

@@ -38,9 +38,16 @@ class RequestsTogether:
             return received
         runs, left = ProduceRun.gather(buffer.view, received, self._frame_bytes_max)
         for run in runs:
-            connections = [connection.handler for connection in run.owners]
+            owners = run.owners
+            plain = [
+                each
+                for owner in owners
+                if (each := owner.handler).held_back is None
+                and each.principal is ANONYMOUS
+                and not each.waiting_fetches
+            ]
             try:
-                if not all(map(_is_plain, connections)) or not handle(connections, run, buffer):
+                if len(plain) != len(owners) or not handle(plain, run, buffer):
                     left += run.arrivals
             except Exception:
                 _log.exception("requests could not be served as one; their connections are closed")

@@ -4,7 +4,7 @@ A client that asks for a thousand topics every few minutes costs an encoding, no
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ottla.metadata.image.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -13,12 +13,10 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition, Metadata
 
 
 class TopicEntries:
-    """Remembers the entry of each topic image for as long as the image lives and the same brokers are there."""
+    """Remembers the entry of each topic image, for as long as the image lives and the same brokers serve."""
 
     def __init__(self) -> None:
-        self._entries: WeakKeyDictionary[TopicImage, tuple[Mapping[int, BrokerImage], MetadataResponseTopic]] = (
-            WeakKeyDictionary()
-        )
+        self._entries: WeakKeyDictionary[TopicImage, _Entry] = WeakKeyDictionary()
         self._live_of: Mapping[int, BrokerImage] | None = None
         self._live: Mapping[int, BrokerImage] = {}
 
@@ -28,31 +26,44 @@ class TopicEntries:
             self._live_of, self._live = image.brokers, image.live_brokers()
         return self._live
 
-    def entry(self, image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
-        """The entry of a topic, without authorized operations."""
+    def entry(
+        self, image: MetadataImage, topic: TopicImage, departed: frozenset[int] = frozenset()
+    ) -> MetadataResponseTopic:
+        """The entry of a topic, without authorized operations. What a broker leads that is `departed` has no leader."""
         known = self._entries.get(topic)
-        if known is not None and known[0] is image.brokers:
-            return known[1]
+        if known is not None and known.brokers is image.brokers and known.departed == departed:
+            return known.entry
         live = self.live_brokers(image)
+        leading = live if not departed else {each: live[each] for each in live.keys() - departed}
         entry = MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=tuple(_partition(partition, live) for partition in topic.partitions),
+            partitions=tuple(_partition(partition, live, leading) for partition in topic.partitions),
         )
-        self._entries[topic] = (image.brokers, entry)
+        self._entries[topic] = _Entry(image.brokers, departed, entry)
         return entry
 
 
-def leader_or_error(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ErrorCode]:
+class _Entry(NamedTuple):
+    """An entry, and whom it was made for."""
+
+    brokers: Mapping[int, BrokerImage]
+    departed: frozenset[int]
+    entry: MetadataResponseTopic
+
+
+def _leader_or_error(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ErrorCode]:
     """The leader as clients are told it, or -1 and the reason: a leader whose broker does not serve is none."""
     if partition.leader in brokers:
         return partition.leader, ErrorCode.NONE
     return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _partition(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> MetadataResponsePartition:
-    leader, error = leader_or_error(partition, brokers)
+def _partition(
+    partition: PartitionImage, live: Mapping[int, BrokerImage], leading: Mapping[int, BrokerImage]
+) -> MetadataResponsePartition:
+    leader, error = _leader_or_error(partition, leading)
     return MetadataResponsePartition(
         error_code=error,
         partition_index=partition.index,
@@ -60,7 +71,7 @@ def _partition(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) ->
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=offline_replicas(partition, brokers),
+        offline_replicas=offline_replicas(partition, live),
     )
 
 
