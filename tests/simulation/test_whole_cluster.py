@@ -1,6 +1,9 @@
 """Whole brokers in virtual time: three of them start, serve a client, and do it again in the same way."""
 
 from pathlib import Path
+from unittest.mock import patch
+
+import pytest
 
 from ottla.client.admin import Admin, NewTopic
 from ottla.client.asyncio_io import AsyncioIo
@@ -10,7 +13,7 @@ from ottla.client.producer import Producer
 from ottla.runtime.rng import SeededRng
 from ottla.simulation.whole.clock import HostClock
 from ottla.simulation.whole.cluster import SimulatedCluster
-from ottla.simulation.whole.event_loop import settle
+from ottla.simulation.whole.event_loop import SimulatedLoop, StuckError, settle
 from ottla.simulation.whole.process import Process
 
 RECORDS = 20
@@ -54,3 +57,18 @@ def test_the_same_seed_gives_the_same_run_of_whole_brokers(tmp_path: Path) -> No
     first, again, other = _run(1, tmp_path / "1"), _run(1, tmp_path / "2"), _run(2, tmp_path / "3")
 
     assert first == again != other
+
+
+def test_what_never_comes_to_rest_is_ended() -> None:
+    loop = SimulatedLoop(SeededRng(1))
+
+    def again() -> None:
+        loop.call_soon(again)
+
+    loop.call_soon(again)
+    with (
+        patch("ottla.simulation.whole.event_loop.TURNS_MAX", 100),
+        pytest.raises(StuckError, match="nothing comes to rest: 101 turns"),
+    ):
+        loop.run_forever()
+    loop.close()

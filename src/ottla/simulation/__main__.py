@@ -28,7 +28,9 @@ _NAMES = {bug.name: bug for bug in ALL}
 @click.option("--planted", is_flag=True, help="Look for each planted bug, and say how many schedules it took.")
 @click.option("--bug", type=click.Choice(sorted(_NAMES)), help="Plant this bug: to see what is found, and how.")
 @click.option(
-    "--whole", is_flag=True, help="Run whole brokers and clients, a virtual minute each, not their decisions alone."
+    "--whole",
+    is_flag=True,
+    help="Run whole brokers and clients, a few virtual seconds each, not their decisions alone.",
 )
 def main(
     seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None, whole: bool
@@ -41,10 +43,11 @@ def main(
       python -m ottla.simulation --whole --schedules 100
       python -m ottla.simulation --seed 7
       python -m ottla.simulation --planted
+      python -m ottla.simulation --whole --planted --schedules 100
       python -m ottla.simulation --bug kip-101
     """
     if whole:
-        sys.exit(_whole(seed, first, schedules, seconds, bug))
+        sys.exit(_whole(seed, first, schedules, seconds, planted, bug))
     if planted:
         _calibrate(schedules)
     elif seed is not None:
@@ -53,13 +56,16 @@ def main(
         sys.exit(_search(first, schedules, seconds, _NAMES.get(bug or "")))
 
 
-def _whole(seed: int | None, first: int, schedules: int, seconds: float, bug: str | None) -> int:
+def _whole(seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None) -> int:
     from ottla.simulation.whole import searching  # late: it needs all of the broker
     from ottla.simulation.whole.planted_bugs import PLANTED
 
     if bug is not None and bug not in PLANTED:
         raise click.UsageError(f"whole brokers can be given {', '.join(PLANTED)}, not {bug}")
     searching.with_fixed_hashes()
+    if planted:
+        searching.calibrate(schedules)
+        return 0
     return searching.search(first, schedules, seconds, bug) if seed is None else searching.show(seed, bug)
 
 

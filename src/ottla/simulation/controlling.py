@@ -273,11 +273,7 @@ def reassign(world: World, broker: Broker, partition: int, target: list[int]) ->
     """Have other brokers hold a partition, the preferred leader first; none is taken away before they are in sync."""
     image = world.metadata.images[broker.view]
     state = image.partitions[partition]
-    adding = tuple(each for each in target if each not in state.replicas)
-    removing = tuple(sorted(each for each in state.replicas if each not in target))
-    after = world.decisions.reassign(
-        state, (*target, *removing), adding, removing, image.live, min_isr=world.swarm.min_insync_replicas
-    )
+    after = world.decisions.begin_reassignment(state, target, image.live, min_isr=world.swarm.min_insync_replicas)
     _change(world, broker, partition, after)
 
 
@@ -285,17 +281,13 @@ def cancel_reassignment(world: World, broker: Broker, partition: int) -> None:
     """Take a move back that is on its way, unless only brokers that it added are in sync."""
     image = world.metadata.images[broker.view]
     state = image.partitions[partition]
-    replicas = tuple(each for each in state.replicas if each not in state.adding)
-    isr = tuple(each for each in state.isr if each not in state.adding)
-    if not (state.adding or state.removing) or (state.isr and not isr):
+    if not (state.adding or state.removing):
         return
-    min_isr = world.swarm.min_insync_replicas
-    _change(
-        world,
-        broker,
-        partition,
-        world.decisions.reassign(state, replicas, (), (), image.live, min_isr=min_isr, isr=isr),
+    after = world.decisions.cancel_reassignment(
+        state, image.live, min_isr=world.swarm.min_insync_replicas, may_lose_records=False
     )
+    if after is not None:
+        _change(world, broker, partition, after)
 
 
 def _change(world: World, broker: Broker, partition: int, after: PartitionState) -> bool:

@@ -5,12 +5,15 @@ single steps. What is left fails, and fails no more when any one of its steps is
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ottla.simulation.decisions import PRODUCTION, Decisions
 from ottla.simulation.running import run
 from ottla.simulation.schedule import STEP_BYTES, Schedule
+
+T = TypeVar("T")
 
 
 def shrink(schedule: Schedule, decisions: Decisions = PRODUCTION) -> Schedule:
@@ -25,11 +28,12 @@ def shrink(schedule: Schedule, decisions: Decisions = PRODUCTION) -> Schedule:
         return found is not None and found.rule == rule
 
     drawn = schedule.steps[: result.step * STEP_BYTES]
-    steps = [drawn[at : at + STEP_BYTES] for at in range(0, len(drawn), STEP_BYTES)]
-    return replace(schedule, steps=b"".join(minimal(steps, fails)))
+    steps: list[bytes] = [drawn[at : at + STEP_BYTES] for at in range(0, len(drawn), STEP_BYTES)]
+    shortest: list[bytes] = minimal(steps, fails)
+    return replace(schedule, steps=b"".join(shortest))
 
 
-def minimal(steps: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
+def minimal(steps: list[T], fails: Callable[[list[T]], bool]) -> list[T]:
     """A part of `steps`, in their order, that fails and of which none can be left out; `steps` fails."""
     size = max(len(steps) // 2, 1)
     while True:

@@ -18,9 +18,9 @@ from ottla.settings.broker_settings import BrokerSettings
 from ottla.simulation.whole.clock import HostClock
 from ottla.simulation.whole.disk import HostDisk, SimulatedDisk
 from ottla.simulation.whole.event_loop import settle
-from ottla.simulation.whole.listeners import SimulatedListeners
+from ottla.simulation.whole.listeners import simulated_listeners
 from ottla.simulation.whole.log_io import SimulatedLogIo
-from ottla.simulation.whole.process import Process
+from ottla.simulation.whole.process import Life, Process
 from ottla.simulation.whole.store import SimulatedStore
 from ottla.storage.log_manager import LogManager
 
@@ -66,6 +66,15 @@ class BrokerHost:
     def is_up(self) -> bool:
         """Whether its process lives, be it paused."""
         return self.process is not None and not self.process.is_dead
+
+    @property
+    def mark(self) -> str:
+        """What it does, in one character: `|` it runs, `x` and misses links, `:` it is paused, `.` it does not run."""
+        if self.process is None or self.process.life is Life.DEAD:
+            return "."
+        if self.process.life is Life.PAUSED:
+            return ":"
+        return "x" if self._network.misses_links(self.address) else "|"
 
     @property
     def image(self) -> MetadataImage | None:
@@ -117,7 +126,7 @@ class BrokerHost:
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             self._tell(f"broker {self.node_id}: {line}")
-        listeners = SimulatedListeners(settings, doors, logs.cork, self._network)
+        listeners = simulated_listeners(settings, doors, logs.cork, self._network)
         store = SimulatedStore(self._ensemble, process)
         server = Server(settings, logs, doors, store, listeners, is_shared=True, host_name=self.address)
         process.kept.append(server)
@@ -149,6 +158,12 @@ class BrokerHost:
         if self.process is not None and self.is_up:
             self._loop.kill(self.process)
         self._tell(f"broker {self.node_id} has no power: it loses {self.disk.cut_power()}")
+
+    def lose_disk(self) -> None:
+        """The host has a new disk, with nothing on it."""
+        self.kill()
+        self.disk.empty()
+        self._tell(f"broker {self.node_id} has a new disk")
 
     async def stop(self) -> None:
         """SIGTERM, and wait until it has ended; called by the world."""

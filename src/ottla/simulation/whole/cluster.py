@@ -1,7 +1,7 @@
 """A simulated cluster: hosts with brokers, a network, a store, and a trace of what happened."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,22 +19,29 @@ SETTINGS: Final[Mapping[str, str]] = {
     "min.insync.replicas": "2",
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "100",
+    "log.segment.delete.delay.ms": "2000",
+    "leader.imbalance.check.interval.seconds": "20",
 }
 """What every broker is given, unless a schedule says otherwise."""
 
 
 class Trace:
-    """What happened, line by line, with the virtual time; two runs are the same when their hashes are."""
+    """What happened, line by line, with the virtual time; two runs are the same when their hashes are.
+
+    Between time and line is a mark of each broker and of the store: `|` it runs, `x` it misses links, `:` it is paused,
+    `.` it does not run.
+    """
 
     def __init__(self, loop: SimulatedLoop, directory: Path) -> None:
         """Where files happen to lie is left out."""
         self.lines: list[str] = []
+        self.marks: Callable[[], str] = str
         self._loop = loop
         self._directory = f"{directory}/"
 
     def tell(self, line: str) -> None:
         """Something happened."""
-        self.lines.append(f"{self._loop.time():12.6f} {line.replace(self._directory, '')}")
+        self.lines.append(f"{self._loop.time():12.6f}  {self.marks()}  {line.replace(self._directory, '')}")
 
     @property
     def hash(self) -> str:
@@ -55,16 +62,25 @@ class SimulatedCluster:
         given = {**SETTINGS, **_drawn(self.draw_rng()), **(settings or {})}
         self.flushes = given["log.flush.before.ack"] == "true"
         """Whether brokers flush before they acknowledge."""
+        self.session_s = int(given["broker.session.timeout.ms"]) / 1000
+        self.lag_s = int(given["replica.lag.time.max.ms"]) / 1000
         self.ensemble = Ensemble(self.network, self.draw_rng(), int(given["broker.session.timeout.ms"]))
         self.all_processes: list[Process] = []
         """Of brokers, those that have ended too."""
         self.client_hosts: list[str] = []
+        self.is_broken = False
+        """Whether something was seen that must never be."""
         count = 3 if self.rng.random() < 0.7 else 4
         drawn = (f"{name}={given[name]}" for name in ("log.flush.before.ack", "broker.session.timeout.ms"))
         self.described = f"{count} brokers, {', '.join(drawn)}"
         self.brokers = [
             BrokerHost(node_id, directory / f"broker-{node_id}", given, self) for node_id in range(1, count + 1)
         ]
+        self.trace.marks = self._marks
+
+    def _marks(self) -> str:
+        store = "." if self.ensemble.is_away else "|"
+        return " ".join((*(broker.mark for broker in self.brokers), store))
 
     def draw_rng(self) -> Rng:
         """A generator of its own for a part, so that what one part draws changes nothing for the others."""
@@ -83,11 +99,11 @@ class SimulatedCluster:
 
 def _drawn(rng: Rng) -> dict[str, str]:
     """What brokers of a schedule have in common, and those of others have not."""
-    session_ms = (3_000, 6_000, 9_000)[rng.randbelow(3)]
+    session_ms = (2_000, 3_000, 9_000)[rng.randbelow(3)]
     return {
         "log.flush.before.ack": "true" if rng.random() < 0.5 else "false",
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // 5),
-        "replica.lag.time.max.ms": str((2_000, 10_000, 30_000)[rng.randbelow(3)]),
+        "replica.lag.time.max.ms": str((1_000, 2_000, 10_000)[rng.randbelow(3)]),
         "log.roll.ms": str((1_000, 10_000, 1 << 40)[rng.randbelow(3)]),
     }

@@ -192,6 +192,15 @@ class HostDisk:
         self._names.clear()
         return f"{lost} of {writes} writes and {names - kept_names} of {names} changes of names that were not synced"
 
+    def empty(self) -> None:
+        """Everything is gone."""
+        for place in (self.directory, self._grave):
+            shutil.rmtree(place)
+            place.mkdir()
+        self._writes.clear()
+        self._names.clear()
+        self._modified_ms.clear()
+
     def _how_many(self, count: int) -> int:
         """How many of so many reached the disk by themselves: often none or all."""
         draw = self._rng.random()
@@ -218,6 +227,8 @@ class HostDisk:
         return len(writes) - kept
 
     def _undo(self, name: _Name) -> None:
+        if not all(map(os.path.isdir, name.parents)):
+            return  # a directory that has another name since, for good: what happened in it has reached the disk too
         if name.old is not None:
             if os.path.lexists(name.path):
                 os.rename(name.path, name.old)

@@ -27,6 +27,10 @@ TURN_S_MAX: Final = 0.000_2
 THREAD_S_MAX: Final = 0.004
 """How long it takes at most until a thread has done what it is asked for, on a host with nothing else to do."""
 
+TURNS_MAX: Final = 400_000
+"""How many turns processes have at most, several times as many as long schedules take: two that ask each other for the
+same again and again would never come to rest."""
+
 _FIRST_DESCRIPTOR: Final = 1_000_000
 """Far above those of the operating system: a mix-up fails."""
 
@@ -46,7 +50,7 @@ class Descriptor(Protocol):
 
 
 class StuckError(Exception):
-    """Nothing is ready, no timer is set, and somebody waits."""
+    """Nothing is ready, no timer is set, and somebody waits; or there is no end to what is ready."""
 
 
 class _Watch:
@@ -58,6 +62,34 @@ class _Watch:
         self.callback = callback
         self.context = context
         self.is_due = False
+
+
+class _Handle(asyncio.Handle):
+    """As asyncio's, which asks its loop each time whether it is being debugged."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: asyncio.AbstractEventLoop, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """The same for a time."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when_s: float, callback: Any, args: Any, loop: asyncio.AbstractEventLoop, context: Context | None
+    ) -> None:
+        _Handle.__init__(self, callback, args, loop, context)  # type: ignore[arg-type]
+        self._when = when_s
+        self._scheduled = False
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -90,8 +122,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # What is to be called.
 
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back in the next turn of the process that asks."""
+        return self._call_soon(callback, args, context)
+
     def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._make_ready(handle)
         return handle
 
@@ -133,7 +171,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._at(self._now_s + delay, callback, args, context)
 
     def _at(self, when_s: float, callback: Any, args: Any, context: Context | None) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when_s, callback, args, self, context)
+        handle = _TimerHandle(when_s, callback, args, self, context)
         self._number += 1
         heapq.heappush(self._timers, (when_s, self._number, handle))
         return handle
@@ -259,24 +297,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # The loop.
 
     def _run_once(self) -> None:
-        self._wake()
-        while not self._runnable:
-            if not self._timers:
-                raise StuckError("nothing is left to happen")
-            self._now_s = max(self._now_s, self._timers[0][0])
-            self._wake()
-        runnable = self._runnable
-        process = runnable[self._rng.randbelow(len(runnable)) if len(runnable) > 1 else 0]
-        self.turns += 1
-        ready = process.ready
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                handle._run()
-        if not ready:
-            self._unqueue(process)
-        if process is not self.world:
-            self._now_s += self._rng.random() * TURN_S_MAX
+        """Turn after turn, until the loop is to stop."""
+        runnable, timers, world, rng = self._runnable, self._timers, self.world, self._rng
+        while not self._stopping:  # type: ignore[attr-defined]
+            if timers and timers[0][0] <= self._now_s:
+                self._wake()
+            while not runnable:
+                if not timers:
+                    raise StuckError("nothing is left to happen")
+                self._now_s = max(self._now_s, timers[0][0])
+                self._wake()
+            process = runnable[rng.randbelow(len(runnable)) if len(runnable) > 1 else 0]
+            self.turns += 1
+            if self.turns > TURNS_MAX:
+                raise StuckError(f"nothing comes to rest: {self.turns:,} turns in {self._now_s:.1f} s")
+            ready = process.ready
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            if not ready:
+                self._unqueue(process)
+            if process is not world:
+                self._now_s += rng.random() * TURN_S_MAX
 
     def _wake(self) -> None:
         timers, now_s = self._timers, self._now_s

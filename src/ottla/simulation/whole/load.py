@@ -6,6 +6,8 @@ producers   idempotent, acks=all, values that nobody else sends ----> plain --+-
 """
 
 import asyncio
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
@@ -29,6 +31,8 @@ from ottla.simulation.whole.clock import HostClock
 from ottla.simulation.whole.cluster import SimulatedCluster
 from ottla.simulation.whole.process import Process
 
+logger = logging.getLogger(__name__)
+
 PLAIN: Final = "plain"
 COPIED: Final = "copied"
 
@@ -47,6 +51,10 @@ POLL_MS_MAX: Final = 15_000
 SEND_AGAIN_MS: Final = 400
 """How long a producer pauses between two records at most."""
 
+REQUEST_TIMEOUT_MS: Final = 4_000
+
+ASK_CHANCE: Final = 0.3
+"""How often a member asks after a poll what its group has committed; it does so whenever it begins, too."""
 
 OPTIONS: Final = ConsumerOptions(
     auto_offset_reset=OffsetReset.EARLIEST, auto_commit=False, fetch_max_wait_ms=200, max_poll_interval_ms=POLL_MS_MAX
@@ -100,7 +108,7 @@ class Seen:
         """How often a client was told that something could not be done."""
 
 
-class Client:
+class Client(ABC):
     """One process with one client. `work` is done over and over, until it is told to stop."""
 
     def __init__(self, name: str, cluster: SimulatedCluster, seen: Seen) -> None:
@@ -117,7 +125,7 @@ class Client:
             client_id=name,
             connect_timeout_ms=2_000,
             handshake_timeout_ms=2_000,
-            request_timeout_ms=4_000,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
             api_timeout_ms=15_000,
             metadata_max_age_ms=10_000,
         )
@@ -134,12 +142,16 @@ class Client:
             except ClientError as error:
                 self._seen.failures += 1
                 self._tell(f"{self.name}: {type(error).__name__}: {error}")
+            except Exception:
+                if self._loop.is_closed():  # it is collected in the middle of something
+                    raise
+                logger.exception("the client failed")  # which ends the run as a finding
             await self._io.pause(AGAIN_MS)
         self._loop.in_world(0.0, self.ended.set_result, None)
 
+    @abstractmethod
     async def work(self) -> None:
         """Until it is told to stop, or fails."""
-        raise NotImplementedError
 
     def _consumer(self, options: ConsumerOptions) -> Consumer:
         return Consumer(self._options, options, io=self._io)
@@ -212,20 +224,31 @@ class Reader(Client):
 
 
 class Member(Client):
-    """Reads its share of a group's partitions and commits how far it came."""
+    """Reads its share of a group's partitions and commits how far it came; asks now and then how far that is."""
 
-    protocol = GroupProtocol.CLASSIC
+    def __init__(
+        self,
+        name: str,
+        cluster: SimulatedCluster,
+        seen: Seen,
+        protocol: GroupProtocol = GroupProtocol.CLASSIC,
+    ) -> None:
+        super().__init__(name, cluster, seen)
+        self._protocol = protocol
 
     async def work(self) -> None:
         """One member."""
-        is_classic = self.protocol is GroupProtocol.CLASSIC
+        is_classic = self._protocol is GroupProtocol.CLASSIC
         consumer = self._consumer(replace(MEMBER if is_classic else CONSUMER_MEMBER, group_id=READERS))
         try:
             await consumer.start()
+            await self._ask(consumer)
             consumer.subscribe([PLAIN])
             while not self.is_stopping:
                 for record in await consumer.poll(timeout_ms=300):
                     await self._commit(consumer, record)
+                if self._rng.random() < ASK_CHANCE:
+                    await self._ask(consumer)
         finally:
             await self._closed(consumer.close())
 
@@ -236,11 +259,43 @@ class Member(Client):
         outcome = Outcome.INFO
         try:
             await consumer.commit({record.topic_partition: offset})
-            outcome = Outcome.OK
+            if self._loop.time() - invoked < REQUEST_TIMEOUT_MS / 1000:  # else what was sent first may yet arrive
+                outcome = Outcome.OK
         finally:
             self._seen.commits.append(
                 Commit(READERS, partition, offset, outcome, invoked=invoked, completed=self._loop.time())
             )
+
+    async def _ask(self, consumer: Consumer) -> None:
+        """What the group has committed, of all partitions."""
+        invoked, places = self._loop.time(), [TopicPartition(PLAIN, number) for number in range(PARTITIONS)]
+        committed = await consumer.committed(places)
+        self._seen.commits += [
+            Commit(
+                READERS,
+                (place.topic, place.partition),
+                committed.get(place, -1),
+                Outcome.OK,
+                is_fetch=True,
+                invoked=invoked,
+                completed=self._loop.time(),
+            )
+            for place in places
+        ]
+
+
+class Auditor(Member):
+    """Asks once how far the group of the members came."""
+
+    async def work(self) -> None:
+        """One consumer."""
+        consumer = self._consumer(replace(OPTIONS, group_id=READERS))
+        try:
+            await consumer.start()
+            await self._ask(consumer)
+            self.is_stopping = True
+        finally:
+            await self._closed(consumer.close())
 
 
 class Copier(Client):

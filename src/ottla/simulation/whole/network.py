@@ -55,6 +55,7 @@ class Network:
         self._links: dict[tuple[str, str], Link] = {}
         self._listeners: dict[tuple[str, int], ListeningSocket] = {}
         self._silent: set[str] = set()
+        self._cut: dict[str, int] = {}  # of how many links that are cut a host is an end
         self._ends: dict[End, None] = {}
         self._next_port = 40_000
         loop.connect = self._connect_transport
@@ -67,13 +68,26 @@ class Network:
 
     def cut(self, sender: str, receiver: str) -> None:
         """Nothing of what one host sends reaches the other."""
-        self.link(sender, receiver).is_cut = True
+        link = self.link(sender, receiver)
+        if not link.is_cut:
+            link.is_cut = True
+            self._count(sender, receiver, 1)
 
     def mend(self, sender: str, receiver: str) -> None:
         """What waited arrives soon: it is sent again and again."""
         link = self.link(sender, receiver)
-        link.is_cut = False
-        self._go_on(link)
+        if link.is_cut:
+            link.is_cut = False
+            self._count(sender, receiver, -1)
+            self._go_on(link)
+
+    def _count(self, sender: str, receiver: str, more: int) -> None:
+        for host in (sender, receiver):
+            self._cut[host] = self._cut.get(host, 0) + more
+
+    def misses_links(self, host: str) -> bool:
+        """Whether some link of a host is cut."""
+        return self._cut.get(host, 0) > 0
 
     def _go_on(self, link: Link) -> None:
         waiting, link.waiting = link.waiting, {}
@@ -84,8 +98,7 @@ class Network:
         """Every link is as it was in the beginning."""
         for (sender, receiver), link in self._links.items():
             link.delay_s = DELAY_S
-            if link.is_cut:
-                self.mend(sender, receiver)
+            self.mend(sender, receiver)
 
     def is_cut(self, one: str, other: str) -> bool:
         """Whether they cannot talk to each other."""

@@ -9,8 +9,9 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -22,26 +23,32 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer_options import GroupProtocol
 from ottla.client.errors import BrokerError
 from ottla.model.error_code import ErrorCode
-from ottla.runtime.rng import Rng
+from ottla.security.scram import salted_password
 from ottla.simulation.whole.cluster import SimulatedCluster
+from ottla.simulation.whole.decided_metadata import DecidedMetadata
 from ottla.simulation.whole.ending import NotHealedError, end, until
 from ottla.simulation.whole.event_loop import StuckError
-from ottla.simulation.whole.faults import Faults
+from ottla.simulation.whole.faults import FAULTS, Faults
 from ottla.simulation.whole.invariants import Invariants
 from ottla.simulation.whole.load import COPIED, PARTITIONS, PLAIN, Client, Copier, Member, Reader, Seen, Sender
+from ottla.simulation.whole.operations import OPERATIONS, Operator
 from ottla.simulation.whole.process import current_process
+from ottla.simulation.whole.schedule import Schedule, Step, drawn
 
-FAULTS_S: Final = 40.0
-"""For how long things go wrong."""
+WEIGHTS: Final[Mapping[str, int]] = {
+    **{kind: fault.weight for kind, fault in FAULTS.items()},
+    **{kind: operation.weight for kind, operation in OPERATIONS.items()},
+}
+"""How often each kind of step comes in a schedule."""
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a directory of its own is made in it)
 """Where files are as fast as memory."""
 
 
 class WholeResult(Struct, frozen=True):
-    """What came of a seed. `violations` is empty when everything was as it was promised."""
+    """What came of a schedule. `violations` is empty when everything was as it was promised."""
 
-    seed: int
+    schedule: Schedule
     violations: tuple[str, ...]
     trace: tuple[str, ...]
     trace_hash: str
@@ -51,21 +58,33 @@ class WholeResult(Struct, frozen=True):
     copies: int
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """What the violations have in common with those of other runs: which rule each of them breaks."""
+        return tuple(violation.partition(":")[0] for violation in self.violations)
+
+    @property
     def story(self) -> tuple[str, ...]:
-        """The lines of the trace that are not about single records."""
-        return tuple(line for line in self.trace if _RECORD.match(line) is None)
+        """The lines of the trace but those about single records, unless the violations name them."""
+        named = set(_VALUE.findall("".join(self.violations)))
+        return tuple(line for line in self.trace if _RECORD.match(line) is None or named & set(_VALUE.findall(line)))
 
 
-_RECORD: Final = re.compile(r" *[0-9.]+ (sender-.*: at |copier-.*: copied )")
+_RECORD: Final = re.compile(r" *[0-9.]+  [|x:. ]+  (sender-.*: at |copier-.*: copied )")
+_VALUE: Final = re.compile(r"sender-[0-9]+\.[0-9]+/[0-9]+/[0-9]+")
 
 
-def run(seed: int, faults_s: float = FAULTS_S, *, kinds: Sequence[str] = ()) -> WholeResult:
-    """Run a seed, with faults of these kinds, or of those that it draws."""
+def schedule_of(seed: int, faults_s: float | None = None, kinds: Sequence[str] = ()) -> Schedule:
+    """The schedule of a seed, of this length and these kinds of steps, or of those that it draws."""
+    return drawn(seed, WEIGHTS, faults_s, kinds)
+
+
+def run(schedule: Schedule) -> WholeResult:
+    """Run a schedule to its end."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     try:
         with _one_thread():
             try:
-                return _Run(seed, directory, faults_s, kinds).result()
+                return _Run(schedule, directory).result()
             finally:
                 _bury_the_dead()
     finally:
@@ -92,21 +111,22 @@ class _Setup(Client):
 
 
 class _Run:
-    def __init__(self, seed: int, directory: Path, faults_s: float, kinds: Sequence[str]) -> None:
-        self._seed = seed
-        self._faults_s = faults_s
-        self._cluster = cluster = SimulatedCluster(seed, directory)
+    def __init__(self, schedule: Schedule, directory: Path) -> None:
+        self._schedule = schedule
+        self._cluster = cluster = SimulatedCluster(schedule.seed, directory)
         self._seen = Seen()
         self._rng = cluster.draw_rng()
-        self._faults = Faults(cluster, cluster.draw_rng(), kinds)
+        self._decided = DecidedMetadata(cluster.ensemble)
+        self._operator = Operator("operator", cluster, self._seen, self._decided)
+        self._faults = Faults(cluster, self._decided, self._operator.ask)
         self._clients: list[Client] = []
 
     def result(self) -> WholeResult:
         """Run to the end."""
-        cluster, loop = self._cluster, self._cluster.loop
+        cluster, loop, schedule = self._cluster, self._cluster.loop, self._schedule
         log = _TracedLog(cluster)
-        invariants = Invariants(cluster)
-        cluster.trace.tell(f"seed {self._seed}: {cluster.described}; faults: {', '.join(self._faults.names)}")
+        invariants = Invariants(cluster, self._decided)
+        cluster.trace.tell(f"seed {schedule.seed}: {cluster.described}; {', '.join(schedule.kinds)}")
         violations: list[str] = []
         with log.attached():
             try:
@@ -120,7 +140,7 @@ class _Run:
             cluster.trace.tell(f"!!! {violation}")
         sent = self._seen.sends
         return WholeResult(
-            self._seed,
+            schedule,
             tuple(violations),
             tuple(cluster.trace.lines),
             trace_hash,
@@ -131,32 +151,37 @@ class _Run:
         )
 
     async def _main(self) -> list[str]:
-        cluster, seen = self._cluster, self._seen
+        cluster, loop, seen = self._cluster, self._cluster.loop, self._seen
         for broker in cluster.brokers:
             broker.start()
-        setup = self._new(_Setup, "setup")
+        setup = self._started(_Setup("setup", cluster, seen))
         await until(cluster, "there are topics", lambda: "" if setup.ended.done() else "no")
-        senders = [self._new(Sender, f"sender-{number}") for number in range(1 + self._rng.randbelow(3))]
-        others = [
-            self._new(Reader, "reader"),
-            *(self._new(Copier, f"copier-{number}") for number in range(2)),
-            *(self._new(Member, f"member-{number}", protocol=self._protocol(self._rng)) for number in range(2)),
+        senders = [
+            self._started(Sender(f"sender-{number}", cluster, seen)) for number in range(1 + self._rng.randbelow(3))
         ]
-        self._faults.start()
-        passed: asyncio.Future[None] = cluster.loop.create_future()
-        cluster.loop.in_world(self._faults_s, passed.set_result, None)
+        protocol = GroupProtocol.CONSUMER if self._schedule.seed % 2 else GroupProtocol.CLASSIC
+        others = [
+            self._started(Reader("reader", cluster, seen)),
+            *(self._started(Copier(f"copier-{number}", cluster, seen)) for number in range(2)),
+            *(self._started(Member(f"member-{number}", cluster, seen, protocol)) for number in range(2)),
+            self._started(self._operator),
+        ]
+        for step in self._schedule.steps:
+            loop.in_world(step.at_s, self._begin, step)
+        passed: asyncio.Future[None] = loop.create_future()
+        loop.in_world(self._schedule.faults_s, passed.set_result, None)
         await passed
         self._faults.end()
+        self._operator.is_stopping = True
         return await end(cluster, seen, senders, others)
 
-    def _protocol(self, rng: Rng) -> GroupProtocol:
-        """Of all members of this run."""
-        return GroupProtocol.CONSUMER if self._seed % 2 else GroupProtocol.CLASSIC
+    def _begin(self, step: Step) -> None:
+        if step.kind in FAULTS:
+            self._faults.begin(step.kind, step.rng, step.focus)
+        else:
+            self._operator.ask(step.kind, step.rng)
 
-    def _new(self, kind: type[Client], name: str, **attributes: Any) -> Client:
-        client = kind(name, self._cluster, self._seen)
-        for attribute, value in attributes.items():
-            setattr(client, attribute, value)
+    def _started(self, client: Client) -> Client:
         client.start()
         self._clients.append(client)
         return client
@@ -195,7 +220,7 @@ class _TracedLog(logging.Handler):
         if record.exc_info and record.levelno >= logging.ERROR:
             error = record.exc_info[1]
             if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):  # a full disk is no fault of ours
-                self.crashes.append(f"a part of {name} crashed: {line}: {error!r}")
+                self.crashes.append(f"a part crashed with {type(error).__name__}: {name}: {line}: {error!r}")
             line += "\n" + logging.Formatter().formatException(record.exc_info)
         self._cluster.trace.tell(f"[{name}] {line}")
 
@@ -234,14 +259,23 @@ class _NoExecutor:
         return map(function, items)
 
 
+_salted_once = cache(salted_password)
+"""Slow on purpose, and the same for every connection between two brokers that goes on with what they know."""
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Nothing is done by threads, and nothing is collected in between: finalizers run at the same moments again."""
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.freeze()  # what was there before is none of what a run leaves behind
     try:
-        with patch("ottla.runtime.parallel.ThreadPoolExecutor", _NoExecutor):
+        with (
+            patch("ottla.runtime.parallel.ThreadPoolExecutor", _NoExecutor),
+            patch("ottla.peers.authentication.salted_password", _salted_once),
+        ):
             yield
     finally:
+        gc.unfreeze()
         if was_enabled:
             gc.enable()

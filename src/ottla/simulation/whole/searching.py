@@ -1,18 +1,25 @@
-"""Runs schedules of whole brokers until one breaks something, and says what happened in it."""
+"""Runs schedules of whole brokers until one breaks something, makes that one shorter, and says what happened in it."""
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import click
 
 from ottla.runtime.clock import SystemClock
-from ottla.simulation.whole.planted_bugs import planted
-from ottla.simulation.whole.running import WholeResult, run
+from ottla.simulation.whole.planted_bugs import PLANTED, planted
+from ottla.simulation.whole.running import WholeResult, run, schedule_of
+from ottla.simulation.whole.schedule import Schedule
+from ottla.simulation.whole.shrinking import shrink
 
 TRACES: Final = Path("build/simulation")
 """Where the traces of schedules are put that broke something."""
+
+FINDS_MAX: Final = 5
+"""How often each planted bug is looked for at most."""
 
 _HASHES: Final = "PYTHONHASHSEED"
 
@@ -25,31 +32,29 @@ def with_fixed_hashes() -> None:
 
 
 def show(seed: int, bug: str | None) -> int:
-    """Run one seed and tell its story; 1 if it broke something."""
+    """Run one seed and tell its story, that of the shortest schedule with the same fault if it fails; then it is 1."""
     with planted(bug):
-        result = run(seed)
-    for line in result.story:
-        click.echo(line)
-    click.echo(f"\nall lines: {_kept(result)}")
-    click.echo(_summary(result))
-    return 1 if result.violations else 0
+        result = run(schedule_of(seed))
+        if result.violations:
+            return _explain(result)
+    _tell(result)
+    return 0
 
 
 def search(first: int, schedules: int, seconds: float, bug: str | None) -> int:
-    """Run seeds until one breaks something; 1 if one did."""
+    """Run seeds until one breaks something, and explain that; 1 if one did."""
     clock = SystemClock()
     begun_ms = clock.monotonic_ms()
     tried, virtual_s = 0, 0.0
-    for seed in range(first, first + schedules):
-        with planted(bug):
-            result = run(seed)
-        tried += 1
-        virtual_s += result.virtual_s
-        if result.violations:
-            click.echo(f"{_summary(result)}\nwhat happened: {_kept(result)}", err=True)
-            return 1
-        if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
-            break
+    with planted(bug):
+        for seed in range(first, first + schedules):
+            result = run(schedule_of(seed))
+            tried += 1
+            virtual_s += result.virtual_s
+            if result.violations:
+                return _explain(result)
+            if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
+                break
     took_ms = max(clock.monotonic_ms() - begun_ms, 1)
     click.echo(
         f"{tried:,} schedules of whole brokers, {virtual_s / 60:,.0f} virtual minutes, nothing wrong; "
@@ -58,9 +63,56 @@ def search(first: int, schedules: int, seconds: float, bug: str | None) -> int:
     return 0
 
 
-def _kept(result: WholeResult) -> Path:
+def calibrate(schedules: int) -> None:
+    """Every planted bug, with the median number of seeds from one find to the next."""
+    click.echo(f"{'bug':<20}{'median':>8}{'found':>7}  first rule that it broke")
+    for bug in PLANTED:
+        seeds, rules = iter(range(schedules)), ""
+        gaps: list[int] = []
+        with planted(bug):
+            while len(gaps) < FINDS_MAX:
+                tried, rule = first_find(map(schedule_of, seeds))
+                if not rule:
+                    break
+                gaps.append(tried)
+                rules = rules or rule
+        middle = f"{median(gaps):,.0f}" if gaps else "-"
+        click.echo(f"{bug:<20}{middle:>8}{len(gaps):>7}  {rules or f'not found in {schedules:,} schedules'}")
+
+
+def first_find(schedules: Iterable[Schedule]) -> tuple[int, str]:
+    """How many schedules it takes until one breaks a rule, and which; how many there are, and "", when none does."""
+    tried = 0
+    for schedule in schedules:
+        tried += 1
+        result = run(schedule)
+        if result.rules:
+            return tried, result.rules[0]
+    return tried, ""
+
+
+def _explain(failing: WholeResult) -> int:
+    """Make a failing schedule shorter and tell its story."""
+    click.echo(f"{_summary(failing)}\nall lines: {_kept(failing, '')}", err=True)
+    shrunk = shrink(failing, SystemClock())
+    _tell(shrunk.result, "-shrunk")
+    steps, are_enough = len(failing.schedule.steps), len(shrunk.result.schedule.steps)
+    click.echo(f"\nseed {failing.schedule.seed}: {steps} steps, {are_enough} are enough ({shrunk.runs} more runs):")
+    for step in shrunk.result.schedule.steps:
+        click.echo(f"{step.at_s:12.6f}  {step.kind}")
+    return 1
+
+
+def _tell(result: WholeResult, name: str = "") -> None:
+    for line in result.story:
+        click.echo(line)
+    click.echo(f"\nall lines: {_kept(result, name)}")
+    click.echo(_summary(result))
+
+
+def _kept(result: WholeResult, name: str) -> Path:
     TRACES.mkdir(parents=True, exist_ok=True)
-    path = TRACES / f"whole-{result.seed}.txt"
+    path = TRACES / f"whole-{result.schedule.seed}{name}.txt"
     path.write_text("\n".join((*result.trace, "")))
     return path
 
@@ -68,4 +120,5 @@ def _kept(result: WholeResult) -> Path:
 def _summary(result: WholeResult) -> str:
     counts = f"{result.acknowledged} of {result.sent} records acknowledged, {result.copies} transactions"
     wrong = "; ".join(result.violations) or "nothing wrong"
-    return f"seed {result.seed}: {result.virtual_s:.0f} virtual seconds, {counts}, trace {result.trace_hash}: {wrong}"
+    seed = result.schedule.seed
+    return f"seed {seed}: {result.virtual_s:.0f} virtual seconds, {counts}, trace {result.trace_hash}: {wrong}"
