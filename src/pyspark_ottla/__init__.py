@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_ottla.lag import lag, lag_metrics
 from pyspark_ottla.source import OttlaDataSource as DefaultSource
+from pyspark_ottla.spark_refusals import explain_refusals
 from pyspark_ottla.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark_ottla.shipping import ship
 
 __all__ = ["DefaultSource", "by_partition", "commit_progress", "lag", "lag_metrics", "ship", "worker_python"]
+
+explain_refusals()
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,8 @@ from pyspark_ottla.plain_errors import plain_errors
 from pyspark_ottla.pushed_filters import PushedFilters
 from pyspark_ottla.range_reader import RangeReader
 from pyspark_ottla.read_options import ReadOptions
+from pyspark_ottla.worker_heap import leave_modules_alone
+from pyspark_ottla.worker_socket import send_and_acknowledge_at_once
 
 
 class OttlaReader(DataSourceReader):
@@ -40,6 +42,11 @@ class OttlaReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of one task's ranges."""
         yield from read_task(self._options, partition)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy for a task, as its worker unpickles it."""
+        send_and_acknowledge_at_once()
+        self.__dict__.update(state)
 
     def _ranges(self, client: LogReader) -> list[OffsetRange]:
         assert self._options.ending is not None, "a batch has an end"
@@ -80,6 +87,7 @@ def _within_logs(start: Offsets, end: Offsets, state: LogState) -> tuple[Offsets
 
 def read_task(options: ReadOptions, partition: InputPartition) -> Iterator[Any]:
     """The records of one task, of a batch or of a micro-batch, as Arrow record batches."""
+    leave_modules_alone("read")
     # Spark makes up a partition of its own when a batch has none.
     if isinstance(partition, TaskRanges):
         with plain_errors():

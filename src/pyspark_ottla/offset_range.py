@@ -1,7 +1,7 @@
 """Runs of offsets to read, and how they are dealt out to Spark's tasks.
 
-A task of a Python source costs some 40 ms before its first row, so a task takes as many partitions as it needs to be
-worth it; and one partition that holds more than a task's share is read by several.
+A task of a Python source takes a Python process and a stream of its own, so a task has as many partitions as it needs
+to be worth it; and one partition that holds more than a task's share is read by several.
 
 ```
     events-0 |##########################|      task 0: events-0 [0, 13)  events-2 [0, 4)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark_ottla.options import OptionError
 
-_WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
+WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
 """Begin the names of what Spark tells its processes: which port or socket to come to, and a secret."""
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
@@ -22,7 +22,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _is_for_people(error) and any(name.startswith(_WORKER_VARIABLES) for name in os.environ):
+        if _is_for_people(error) and any(name.startswith(WORKER_VARIABLES) for name in os.environ):
             os.environ[_HIDE_TRACEBACK] = "1"
         raise
 

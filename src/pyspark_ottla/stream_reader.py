@@ -28,6 +28,7 @@ from pyspark_ottla.read_options import ReadOptions
 from pyspark_ottla.record_sizes import offset_bytes
 from pyspark_ottla.stream_end import StreamEnd
 from pyspark_ottla.stream_offset import StreamOffset
+from pyspark_ottla.worker_socket import send_and_acknowledge_at_once
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -117,7 +118,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy for a task knows the options and nothing of how far the query is."""
-        return OttlaStreamReader, (self._options,)
+        return _of_a_task, (self._options,)
 
     def _client(self) -> LogReader:
         return with_archive(reader_for(self._options.connection, self._options.isolation), self._options.archive)
@@ -155,6 +156,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._last_trigger_ms = now_ms
             return False
         return True
+
+
+def _of_a_task(options: ReadOptions) -> OttlaStreamReader:
+    """A copy, as the worker of a task unpickles it."""
+    send_and_acknowledge_at_once()
+    return OttlaStreamReader(options)
 
 
 def _is_gone(topic: str, planned: StreamOffset, state: LogState) -> bool:

@@ -28,6 +28,8 @@ from pyspark_ottla.sink_lease import Lease, take_lease
 from pyspark_ottla.sink_ledger import SinkLedger
 from pyspark_ottla.sink_task import Batch, TransactionTask
 from pyspark_ottla.spark_process import SparkTask, driver_id, new_name
+from pyspark_ottla.worker_heap import leave_modules_alone
+from pyspark_ottla.worker_socket import send_and_acknowledge_at_once
 from pyspark_ottla.write_columns import WriteColumns
 from pyspark_ottla.write_options import Mode, WriteOptions
 
@@ -84,13 +86,20 @@ class _Writer:
     def __getstate__(self) -> dict[str, Any]:
         """What the tasks get; Spark asks more than once."""
         if self._plan is None:
+            leave_modules_alone("plan")
             try:
                 self._plan = plan(self._options, self._driver())
             except (OptionError, ClientError) as error:
                 raise PlanError(str(error)) from error
         return self.__dict__
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy for a task, as its worker unpickles it."""
+        send_and_acknowledge_at_once()
+        self.__dict__.update(state)
+
     def _write(self, rows: Iterator[Any], *, streaming: bool) -> WriterCommitMessage:
+        leave_modules_alone("write")
         options = self._options
         client = client_for(options.connection)
         if options.mode is Mode.EXACTLY_ONCE:
@@ -123,6 +132,8 @@ class _Writer:
         return Batch(task.query_id, task.batch_id, run)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
+        leave_modules_alone("commit")
+        send_and_acknowledge_at_once()
         refusals = [each.reason for each in messages if isinstance(each, Refused)]
         if refusals:
             self._abort(messages)

@@ -25,7 +25,7 @@ def test_the_columns_have_headers_when_they_are_asked_for():
 def test_the_workers_that_spark_forks_import_neither_pandas_nor_an_event_loop():
     code = (
         "import sys, pyspark_ottla.batch_reader, pyspark_ottla.stream_reader, pyspark_ottla.writer\n"
-        "print([name for name in ('pandas', 'uvloop', 'rich', 'click') if name in sys.modules])"
+        "print([name for name in ('pandas', 'asyncio', 'ssl', 'rich', 'click') if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "[]"
