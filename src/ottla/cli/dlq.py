@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("dead-letter", "dead_letter", "deadletter", "dlq")
 _HEX_BYTES = 16
+_SHOWN_CHARS_MAX = 4_000
+"""Of a key, a value or a header: some fifty lines of a terminal."""
 
 
 @click.group()
@@ -189,8 +191,15 @@ def _lines(record: "ConsumerRecord", letter: "Letter", *, is_done: bool, how: st
         f"  origin   {_shown(origin)}{origin_time}",
     ]
     for name, value in own_headers(record.headers):
-        lines.append(f"  header   {_shown(name)}: {_text(value, 'auto')}")
-    return [*lines, f"  key      {_text(record.key, 'auto')}", f"  value    {_text(record.value, how)}", ""]
+        lines.append(f"  header   {_shown(name)}: {_cut(value, 'auto')}")
+    return [*lines, f"  key      {_cut(record.key, 'auto')}", f"  value    {_cut(record.value, how)}", ""]
+
+
+def _cut(content: bytes | None, how: str) -> str:
+    text = _text(content, how)
+    if content is None or len(text) <= _SHOWN_CHARS_MAX:
+        return text
+    return f"{text[:_SHOWN_CHARS_MAX]}... ({len(content):,} bytes, all with --json)"
 
 
 def _text(content: bytes | None, how: str) -> str:

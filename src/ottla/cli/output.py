@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from ottla.model.printable import printable
+
 _GAP = "  "
 
 
@@ -39,6 +41,5 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return str(value)
+    # Names of groups, of steps and of whatever else strangers make up do not steer the terminal.
+    return printable(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

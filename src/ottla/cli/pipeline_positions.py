@@ -133,8 +133,11 @@ def reset(
     rows: list[tuple[str, str, int, int, int]] = []
     try:
         with BlockingClient(where, client_id="ottla-cli") as client:
-            for sink in chosen:
-                rows += _reset(spec, sink, (to, places), client, where, execute=execute)
+            # First only a look at each: a sink that cannot be moved keeps the others where they are.
+            for doing in (False, True) if execute else (False,):
+                rows.clear()
+                for sink in chosen:
+                    rows += _reset(spec, sink, (to, places), client, where, execute=doing)
     except CheckpointError as error:
         raise CommandError(f"sink {sink.name}: {error}") from error
     names = ["sink", "topic", "partition", "position", "new"]
@@ -155,7 +158,7 @@ def _reset(
     *,
     execute: bool,
 ) -> list[tuple[str, str, int, int, int]]:
-    """Move one sink, or only see how; what came of each partition."""
+    """Move one sink, or first only see how and say what becomes of its state; what came of each partition."""
     from ottla.client.offsets import OffsetAt
     from ottla.pipelines.runner.beginning import BEGIN, begin_anew
     from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, owner_of
@@ -180,7 +183,7 @@ def _reset(
             new = {**dict.fromkeys(_partitions(spec, sink, client), int(OffsetAt.EARLIEST)), **before, **wanted}
             if execute:
                 begin_anew(directory, new, lambda: _release(spec, sink, bootstrap))
-            if owner.state:
+            if owner.state and not execute:
                 steps = "; ".join(owner.state)
                 click.echo(f"sink {sink.name}: its state ({steps}) is thrown away, and built anew from there", err=True)
         else:

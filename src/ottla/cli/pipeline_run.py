@@ -152,10 +152,17 @@ def inspect(
         raise CommandError(
             f"{file}: there is no source or step {step!r}: it has {', '.join(names)}", ExitCode.NOT_FOUND
         )
+    from ottla.client.errors import ClientError
+    from ottla.pipelines.runner.failure import failure_of
     from ottla.pipelines.runner.looking import look
 
     with spark_session(spec, master, conf) as spark:
-        rows = look(spec, step, spark, bootstrap_of(spec, bootstrap), count=count, records=records, refused=refused)
+        try:
+            rows = look(spec, step, spark, bootstrap_of(spec, bootstrap), count=count, records=records, refused=refused)
+        except ClientError:
+            raise
+        except Exception as error:
+            raise CommandError(failure_of(f"{type(error).__name__}: {error}").reason) from error
     if as_json:
         for row in rows:
             click.echo(row)
@@ -193,25 +200,32 @@ def settings_of(conf: tuple[str, ...]) -> dict[str, str]:
 
 
 def spark_session(spec: "PipelineSpec", master: str | None, conf: tuple[str, ...]) -> Any:
-    """A session for a command that runs no query, in a `with` statement. Raises CommandError."""
+    """A session for a command that runs no query, in a `with` statement, which SIGTERM leaves in order, too.
+
+    Raises CommandError.
+    """
+    import signal
     from contextlib import contextmanager
 
+    from ottla.pipelines.runner.stop_signals import StopSignals
     from ottla.pipelines.session import Session, SessionOptions, SparkMissingError
 
     chosen = settings_of(conf)
 
     @contextmanager
     def session() -> Any:
-        with tempfile.TemporaryDirectory(prefix="ottla-pipeline-", ignore_cleanup_errors=True) as scratch:
-            log = Path(scratch) / "spark.log"
+        with StopSignals() as signals:
             try:
-                made = Session(SessionOptions(log, Path(scratch), spec.name, master, conf=chosen)).__enter__()
+                with tempfile.TemporaryDirectory(prefix="ottla-pipeline-", ignore_cleanup_errors=True) as scratch:
+                    log = Path(scratch) / "spark.log"
+                    with Session(SessionOptions(log, Path(scratch), spec.name, master, conf=chosen)) as made:
+                        yield made.spark
             except SparkMissingError as error:
                 raise CommandError(str(error)) from error
-            try:
-                yield made.spark
-            finally:
-                made.__exit__(None, None, None)
+            except KeyboardInterrupt:
+                if signal.SIGTERM not in signals.received:
+                    raise
+                raise CommandError("ended by SIGTERM", ExitCode.TERMINATED) from None
 
     return session()
 
@@ -224,12 +238,16 @@ def _require_distinct(specs: "list[PipelineSpec]") -> None:
 
 
 def _view(*, as_json: bool) -> "View":
-    from ottla.pipelines.live_view import JsonLines, PlainLines, Screen
+    from ottla.pipelines.live_view import JsonLines, PlainLines
     from ottla.runtime.clock import SystemClock
 
     if as_json:
         return JsonLines(_say)
-    return Screen(SystemClock()) if sys.stdout.isatty() else PlainLines(_say, SystemClock())
+    if not sys.stdout.isatty():
+        return PlainLines(_say, SystemClock())
+    from ottla.pipelines.live_screen import Screen
+
+    return Screen(SystemClock())
 
 
 def _say(line: str) -> None:

@@ -91,8 +91,24 @@ def _count(number: int) -> str:
     return f"{number} partition{'s' * (number != 1)}"
 
 
-async def begin(cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...] | None]") -> None:
-    """Have partitions move, or stay. Raises CommandError that names what was refused; the others go on."""
+async def begin(cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...]]") -> None:
+    """Have partitions move. Raises CommandError that names what was refused; the others go on."""
+    _require_none(await _alter(cluster, plan), plan)
+
+
+async def take_back(cluster: "Cluster", places: "Collection[TopicPartition]") -> "list[TopicPartition]":
+    """Have partitions stay where they were; those that had not arrived before that. Raises CommandError."""
+    from ottla.model.error_code import ErrorCode
+
+    refused = await _alter(cluster, dict.fromkeys(places))
+    _require_none({p: e for p, e in refused.items() if e.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}, places)
+    return sorted(set(places) - refused.keys())
+
+
+async def _alter(
+    cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...] | None]"
+) -> "dict[TopicPartition, BrokerError]":
+    """What was refused."""
     from ottla.client.reassignments import alter_reassignments
 
     refused: dict[TopicPartition, BrokerError] = {}
@@ -100,10 +116,15 @@ async def begin(cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ..
     for start in range(0, len(places), BATCH_PARTITIONS):
         some = {place: plan[place] for place in places[start : start + BATCH_PARTITIONS]}
         refused |= {place: error for place, error in (await alter_reassignments(cluster, some)).items() if error}
+    return refused
+
+
+def _require_none(refused: "Mapping[TopicPartition, BrokerError]", asked: "Collection[TopicPartition]") -> None:
     if refused:
-        for error in list(refused.values())[1:]:
+        first, *others = refused.values()
+        for error in others:
             click.echo(f"ottla: {error}", err=True)
-        raise CommandError(f"{next(iter(refused.values()))} ({len(refused)} of {len(plan)} were refused)")
+        raise CommandError(f"{first} ({len(refused)} of {len(asked)} were refused)")
 
 
 async def watch(cluster: "Cluster", places: "Collection[TopicPartition]") -> None:

@@ -8,11 +8,11 @@ import click
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_table
 from ottla.cli.reassignment import (
-    begin,
     carry_out,
     execute_option,
     no_wait_option,
     partitions_present,
+    take_back,
     throttle_option,
 )
 from ottla.cli.replication_throttle import remove_throttle
@@ -163,8 +163,11 @@ async def _verify(cluster: "Cluster", places: "Assignment | None", *, cancel: bo
         click.echo("nothing moves" + ("; what throttled it is taken back" if freed else ""))
         return
     if cancel:
-        await begin(cluster, dict.fromkeys(moving))
-        click.echo(f"cancelled {len(moving)}: {', '.join(map(str, sorted(moving)))}")
+        cancelled = await take_back(cluster, moving)
+        if cancelled:
+            click.echo(f"cancelled {len(cancelled)}: {', '.join(map(str, cancelled))}")
+        else:
+            click.echo("nothing is cancelled: all of it has arrived")
         return
     rows = [
         (place.topic, place.partition, each.replicas, each.adding or None, each.removing or None)

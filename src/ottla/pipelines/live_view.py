@@ -1,4 +1,5 @@
-"""What runs, for who watches: a table that is drawn anew in a terminal, lines elsewhere, JSON for machines.
+"""What runs, for who watches: a table that is drawn anew in a terminal (`live_screen`), lines elsewhere, JSON for
+machines.
 
 All three are told the same by the supervisor, in one thread.
 """
@@ -15,10 +16,8 @@ from ottla.pipelines.runner.numbers import BatchNumbers, numbers_of
 from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import Clock
 
-REDRAW_MS: Final = 500
 LINE_EVERY_MS: Final = 10_000
 """How often a query that runs gets a line, where nothing is drawn: a log of a day stays readable."""
-_KIB = 1024
 
 
 class View(Protocol):
@@ -39,6 +38,47 @@ class View(Protocol):
     def close(self) -> None:
         """Nothing more comes."""
         ...
+
+
+class WhileShown:
+    """Another view, as long as it can be shown: when its output is gone (`| head`), who is told that (`tell`) is told
+    once, and nothing is shown any more. Who shows it raises `error` at the end.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ends: Callable[[], None] | None = None
+        self.error: OSError | None = None
+
+    def tell(self, ends: Callable[[], None]) -> None:
+        """What is called when it cannot be shown any more."""
+        self._ends = ends
+
+    def batch(self, numbers: BatchNumbers) -> None:
+        """A micro-batch was done."""
+        self._show(lambda: self._view.batch(numbers))
+
+    def event(self, kind: str, query: str, **what: Any) -> None:
+        """Something became of a query."""
+        self._show(lambda: self._view.event(kind, query, **what))
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self._show(self._view.tick)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._show(self._view.close)
+
+    def _show(self, shows: Callable[[], None]) -> None:
+        if self.error is not None:
+            return
+        try:
+            shows()
+        except OSError as error:
+            self.error = error
+            if self._ends is not None:
+                self._ends()
 
 
 class Watching:
@@ -184,68 +224,6 @@ class Sums:
         return "; ".join(parts)
 
 
-class Screen:
-    """A table in the terminal: of each query a line, of each of its steps a line below it."""
-
-    def __init__(self, clock: Clock) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._clock = clock
-        self._sums: dict[str, Sums] = {}
-        self._said: dict[str, str] = {}
-        self._drawn_ms = clock.monotonic_ms()
-        self._live = Live(self._table(), console=Console(), auto_refresh=False)
-        self._live.start()
-
-    def batch(self, numbers: BatchNumbers) -> None:
-        """Shown when it is drawn next."""
-        self._sums.setdefault(numbers.query, Sums()).add(numbers)
-        self._said.pop(numbers.query, None)
-
-    def event(self, kind: str, query: str, **what: Any) -> None:
-        """A line above the table, which stays."""
-        line = event_line(kind, query, what)
-        self._said[query] = line
-        self._live.console.print(line, markup=False, highlight=False)
-
-    def tick(self) -> None:
-        """Draw it, when the last time is long enough ago."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._drawn_ms >= REDRAW_MS:
-            self._drawn_ms = now_ms
-            self._live.update(self._table(), refresh=True)
-
-    def close(self) -> None:
-        """Draw it a last time, and leave it there."""
-        self._live.update(self._table(), refresh=True)
-        self._live.stop()
-
-    def _table(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False)
-        for name, justify in (("query / step", "left"), ("rows in", "right"), ("in/s", "right"), ("rows out", "right")):
-            table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for name in ("out/s", "lag", "watermark", "state", "bad rows", "warnings"):
-            table.add_column(name, justify="right" if name == "out/s" else "left")
-        for query, sums in self._sums.items():
-            last = sums.last
-            assert last is not None
-            bad = Text(f"{sums.bad:,} {sums.bad_reason or ''}".strip(), style="red" if sums.bad else "")
-            warned = f"{sums.warnings:,} {sums.warning_reason or ''}".strip()
-            warnings = Text(warned, style="yellow" if sums.warnings else "")
-            state = f"{last.state_rows:,} rows, {last.state_bytes // _KIB:,} KiB" if last.state_rows else "-"
-            cells = (lag_text(last), last.watermark or "-", state, bad, warnings)
-            table.add_row(Text(f"{query} #{last.batch}", style="bold"), "", "", "", "", *cells)
-            for name, (rows_in, rows_out) in sums.rows.items():
-                step = last.steps.get(name)
-                rates = ("", "") if step is None else (_rate(step.rows_in, last), _rate(step.rows_out, last))
-                table.add_row(Text(f"  {name}"), f"{rows_in:,}", rates[0], f"{rows_out:,}", rates[1])
-        return table
-
-
 def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
     """What happened to a query, for people.
 
@@ -277,7 +255,3 @@ def lag_text(numbers: BatchNumbers) -> str:
         return "lag 0"
     seconds = "" if numbers.lag_seconds is None else f", {numbers.lag_seconds:,.1f} s"
     return f"lag {numbers.lag_records:,} records{seconds}"
-
-
-def _rate(rows: int, numbers: BatchNumbers) -> str:
-    return f"{rows / numbers.seconds:,.0f}" if numbers.seconds else ""

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ottla.pipelines.jvm import Jvm
 from ottla.pipelines.masters import is_local
+from ottla.pipelines.spark_log import SparkLog
 from ottla.pipelines.spark_python import ARCHIVES, WorkersError, absolute_archives, spark_python
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class SparkEndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What a session is made from. `log` is the file that Spark's own log goes to."""
+    """What a session is made from. `log` is the file that Spark's own log goes to, and older ones beside it."""
 
     log: Path
     scratch: Path
@@ -59,14 +61,12 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
     """Spark's settings for a session, as `spark-submit --conf` takes them."""
     master = options.master or local_master(cores)
     # The JVM may have a working directory of its own.
-    log, scratch = options.log.absolute(), options.scratch.absolute()
+    scratch = options.scratch.absolute()
     made = {
         "spark.master": master,
         "spark.app.name": options.name,
         "spark.driver.memory": options.memory,
-        "spark.driver.extraJavaOptions": (
-            f'-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J.as_uri()} -Dottla.spark.log="{log}"'
-        ),
+        "spark.driver.extraJavaOptions": (f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOG4J.as_uri()}"),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
@@ -125,13 +125,19 @@ def require_pyspark() -> None:
         raise SparkMissingError(f"pipelines need PySpark {needed} or newer, not {pyspark.__version__}: {install}")
 
 
-def _quiet_loggers() -> None:
+def quiet_loggers() -> None:
     """Both log each exception that they pass on, with tracebacks; who gets the exception tells of it."""
     from pyspark.logger import PySparkLogger
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    # An interrupt it logs under no name of its own.
+    logging.getLogger().addFilter(_is_no_interrupt_of_py4j)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _is_no_interrupt_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway" or "KeyboardInterrupt" not in record.getMessage()
 
 
 class Session:
@@ -139,6 +145,8 @@ class Session:
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
+        self._jvm = Jvm()
+        self._log: SparkLog | None = None
         self._gateway: Any = None
         self._before: tuple[Any, Any] = (None, None)
         self._environ: dict[str, str | None] = {}
@@ -148,7 +156,6 @@ class Session:
         require_pyspark()
         require_java()
         from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
         options = self._options
@@ -161,18 +168,19 @@ class Session:
         # PySpark itself asks the environment too, while the session lives.
         self._environ = {name: os.environ.get(name) for name in python.environ}
         os.environ.update(python.environ)
-        _quiet_loggers()
+        quiet_loggers()
         options.log.parent.mkdir(parents=True, exist_ok=True)
         # PySpark keeps the first JVM of a process for all sessions after it; this one is ours, and ends with us.
         self._before = SparkContext._gateway, SparkContext._jvm
         SparkContext._gateway = SparkContext._jvm = None
         conf = SparkConf().setAll([*chosen.items()])
         try:
-            with options.log.open("ab") as log:
-                # In a session of its own, so that what is sent to all of a terminal's or a service's processes reaches
-                # the driver alone, which ends the JVM when its queries have ended.
-                streams = {"stdout": log, "stderr": log, "cwd": python.directory, "start_new_session": True}
-                self._gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+            self._log = SparkLog(options.log)
+            try:
+                streams = {"stdout": self._log, "stderr": self._log, "cwd": python.directory}
+                self._gateway = self._jvm.launch(conf, streams)
+            finally:
+                self._log.hand_over()
             self._spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
             if not python.has_packages:
                 from pyspark_ottla.shipping import ship
@@ -199,17 +207,23 @@ class Session:
         return self._spark
 
     def _end(self) -> None:
-        if self._spark is not None:
+        try:
             # A JVM that has ended already, by a signal to all of us, has nothing to stop.
             with suppress(Exception):
-                self._spark.stop()
-            self._spark = None
-        if self._gateway is not None:
+                if self._spark is not None:
+                    self._spark.stop()
             with suppress(Exception):
-                self._gateway.shutdown()
-            self._gateway.proc.terminate()
-            self._gateway.proc.wait()
-            self._gateway = None
+                if self._gateway is not None:
+                    self._gateway.shutdown()
+        finally:
+            self._spark = self._gateway = None
+            self._jvm.end()
+            if self._log is not None:
+                self._log.close()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Leave PySpark and the environment as they were found."""
         from pyspark import SparkContext
 
         SparkContext._gateway, SparkContext._jvm = self._before

@@ -136,6 +136,7 @@ def _refused(compiled: "Compiled") -> list[Values]:
         for row in _collect(refused):
             values = dict(row)
             record = values.pop("_record", None) or {}
+            values.pop("_error", None)
             about = {"step": step, "reason": values.pop("_reason")}
             found.append({**{name: record.get(name) for name in ("topic", "key", "value")}, **values, **about})
     return found

@@ -1,5 +1,8 @@
 """Whatever goes wrong, the user reads one line; a traceback comes only when asked for."""
 
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -56,6 +59,22 @@ def test_a_traceback_is_shown_when_asked_for(capsys):
 def test_ctrl_c_is_quiet(interrupt, capsys):
     assert report(interrupt, debug=False) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err == ""
+
+
+INTERRUPTED = """
+import signal
+from ottla.runtime import garbage
+
+garbage.look_less_often = lambda: signal.raise_signal(signal.SIGINT)
+from ottla.cli import main
+
+main()
+"""
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_quiet():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
 
 
 def test_what_a_stranger_wrote_does_not_steer_the_terminal(capsys):

@@ -16,3 +16,8 @@ def test_what_is_none_is_a_dash_and_lists_are_joined(capsys):
 def test_a_table_without_rows_is_its_header(capsys):
     print_table(["A", "B"], [])
     assert capsys.readouterr().out == "A  B\n"
+
+
+def test_what_a_stranger_named_does_not_steer_the_terminal(capsys):
+    print_table(["STEP", "N"], [["s\x1b[2J", 1], ["a\nb", 2]])
+    assert capsys.readouterr().out == "STEP        N\ns\\u001b[2J  1\na\\nb        2\n"

@@ -91,6 +91,7 @@ def test_every_key_of_the_grammar_is_in_the_document() -> None:
         "inputs",
         "action",
         "directory",
+        "places",
         "function",
         "processor",
         "format",

@@ -1,11 +1,19 @@
 """The settings of a session, without one."""
 
+import logging
 import sys
 
 import pytest
 
 from ottla.pipelines.masters import is_local
-from ottla.pipelines.session import SessionOptions, SparkMissingError, require_java, require_pyspark, settings
+from ottla.pipelines.session import (
+    SessionOptions,
+    SparkMissingError,
+    quiet_loggers,
+    require_java,
+    require_pyspark,
+    settings,
+)
 
 
 def test_this_machine_is_the_default_and_a_task_is_tried_again(tmp_path):
@@ -40,3 +48,15 @@ def test_without_pyspark_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(SparkMissingError, match=r"pip install 'ottla\[pipelines\]'"):
         require_pyspark()
+
+
+def test_an_interrupt_that_py4j_logs_under_no_name_is_not_shown_and_all_else_is(caplog):
+    before = [*logging.getLogger().filters]
+    quiet_loggers()
+    try:
+        said = "KeyboardInterrupt while sending command."
+        for module in ("java_gateway", "other"):
+            logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, f"{module}.py", 1, said, (), None))
+        assert [each.module for each in caplog.records] == ["other"]
+    finally:
+        logging.getLogger().filters[:] = before

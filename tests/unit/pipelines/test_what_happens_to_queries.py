@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.pipelines.live_view import JsonLines, PlainLines, Watching, event_line
+from ottla.pipelines.live_view import JsonLines, PlainLines, Watching, WhileShown, event_line
 from ottla.pipelines.runner.failure import Failure, Verdict
 from ottla.runtime.clock import ManualClock
 
@@ -45,3 +45,19 @@ def test_each_event_is_an_object_for_machines():
 def test_an_event_that_nobody_knows_is_a_mistake_of_ours():
     with pytest.raises(ValueError, match="vanished"):
         event_line("vanished", "p.out", {})
+
+
+def test_when_nobody_reads_any_more_the_queries_are_told_to_end_once_and_nothing_is_raised_among_them():
+    written: list[str] = []
+
+    def write(line: str) -> None:
+        if written:
+            raise BrokenPipeError
+        written.append(line)
+
+    ends: list[str] = []
+    shown = WhileShown(JsonLines(write))
+    shown.tell(lambda: ends.append("ends"))
+    tell(Watching({}, shown, ManualClock(0)))
+    shown.tick()
+    assert (len(written), ends, type(shown.error)) == (1, ["ends"], BrokenPipeError)

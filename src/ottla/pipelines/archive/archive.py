@@ -105,8 +105,17 @@ class Archive:
         return [found[name] for name in dict.fromkeys(names)] if names else list(found.values())
 
     def topic(self, name: str) -> ArchivedTopic | None:
-        """A topic, None where it was never archived."""
-        return self._read(self.path / TOPICS / name / TOPIC, ArchivedTopic)
+        """A topic, None where it was never archived. Raises ArchiveError where what it says is damaged or missing."""
+        path = self.path / TOPICS / name / TOPIC
+        found = self._read(path, ArchivedTopic)
+        if found is None and self._has_files(path.parent):
+            raise ArchiveError(f"{path}: it is missing, and only it says what the files beside it hold: put it back")
+        return found
+
+    def _has_files(self, directory: Path) -> bool:
+        """Whether a partition of a topic has any: the manifest is there before the first of them."""
+        partitions = self.disk.list_dir(directory) if self.disk.is_dir(directory) else []
+        return any(self.disk.is_dir(directory / each) and self.disk.list_dir(directory / each) for each in partitions)
 
     def save(self, topic: ArchivedTopic) -> None:
         """Replace what the archive says of a topic. The files that it names must be there, durably."""

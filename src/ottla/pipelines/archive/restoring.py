@@ -6,14 +6,16 @@ checks them and makes their indexes. Then the positions of the groups are commit
 before that nobody takes it for a restored one.
 """
 
+import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 from msgspec import Struct
 
@@ -34,6 +36,15 @@ _SETTINGS: Final = {
     "auto.create.topics.enable": "false",
 }
 _STOP_SECONDS: Final = 600
+_OTTLA: Final = (
+    "import ctypes, os, runpy, signal, sys\n"
+    "if sys.platform == 'linux':\n"
+    "    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))\n"
+    "if os.getppid() == int(sys.argv.pop(1)):\n"
+    "    runpy.run_module('ottla.cli', run_name='__main__', alter_sys=True)\n"
+)
+"""`python -m ottla.cli` in a process that gets SIGTERM when its parent is gone (PR_SET_PDEATHSIG of prctl(2)), and does
+nothing when that is gone already: the first argument is its number."""
 _CHECKPOINTS: Final = (
     ".kafka_cleanshutdown",
     "recovery-point-offset-checkpoint",
@@ -111,31 +122,42 @@ def restore(
 
 @contextmanager
 def broker_on(directory: Path) -> Iterator[RestoredCluster]:
-    """`ottla serve` in a process of its own, and a client of it. Raises ArchiveError when it does not start or stop."""
+    """`ottla serve` in a process of its own, and a client of it. Raises ArchiveError when it does not start or stop.
+
+    It ends with this process, also when that is killed: nobody would know of it, and it writes below `directory`.
+    """
     from ottla.client.blocking import BlockingClient
 
-    command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(directory), "--kafka", "127.0.0.1:0"]
+    command = [sys.executable, "-c", _OTTLA, str(os.getpid())]
+    command += ["serve", "--data", str(directory), "--kafka", "127.0.0.1:0"]
     for key, value in _SETTINGS.items():
         command += ["--set", f"{key}={value}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with (
+        # No pipe, which a broker of many partitions would fill and wait at.
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,  # noqa: S603
+    ):
         assert process.stdout is not None
-        assert process.stderr is not None
         try:
             ready = _READY.search(process.stdout.readline())
             if ready is None:
-                said = process.stderr.read().strip().splitlines()
-                raise ArchiveError(
-                    f"{directory}: a broker does not start on it: {said[-1] if said else 'no reason given'}"
-                )
+                process.wait(_STOP_SECONDS)
+                raise ArchiveError(f"{directory}: a broker does not start on it: {_last_line(said)}")
             with BlockingClient(ready[1], client_id="ottla-restore") as client:
                 yield client
             process.send_signal(signal.SIGTERM)
-            _, said_last = process.communicate(timeout=_STOP_SECONDS)
+            process.communicate(timeout=_STOP_SECONDS)
             if process.returncode not in {0, 143, -signal.SIGTERM}:
-                raise ArchiveError(f"{directory}: the broker on it did not end well: {said_last.strip()}")
+                raise ArchiveError(f"{directory}: the broker on it did not end well: {_last_line(said)}")
         except BaseException:
             process.kill()
             raise
+
+
+def _last_line(said: IO[str]) -> str:
+    said.seek(0)
+    lines = said.read().strip().splitlines()
+    return lines[-1] if lines else "no reason given"
 
 
 def _count(topic: ArchivedTopic) -> int:

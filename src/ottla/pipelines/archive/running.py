@@ -110,6 +110,11 @@ def run(
         ends = cluster.list_offsets(
             dict.fromkeys(places, int(OffsetAt.LATEST)), isolation=IsolationLevel.READ_COMMITTED
         )
+        if not topic.partitions:
+            # Before the first file: all partitions are restored of a run that is killed, and no file lies without one.
+            starts = tuple(ArchivedPartition(place.partition, begins[place].offset) for place in places)
+            topic = msgspec.structs.replace(topic, partitions=starts)
+            archive.save(topic)
         for place in places:
             topic, outcome = _partition(
                 archive, cluster, topic, place, begins[place].offset, ends[place].offset, file_bytes

@@ -32,15 +32,25 @@ def query(archive: Archive, topics: Sequence[ArchivedTopic], statement: str) -> 
         for topic in topics:
             connection.execute(_view(archive, topic))
         answer = connection.execute(statement)
-        return Answer([column[0] for column in answer.description], _rows(answer))
     except duckdb.Error as error:
-        line = str(error).strip().partition("\n")[0]
-        raise ArchiveError(f"{line}; the views are {', '.join(_quoted(topic.name) for topic in topics)}") from None
+        raise ArchiveError(
+            f"{_line(error)}; the views are {', '.join(_quoted(each.name) for each in topics)}"
+        ) from None
+    if answer is None or answer.description is None:
+        raise ArchiveError(f"{statement!r} is no query: it gives no rows")
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        try:
+            while some := answer.fetchmany(1000):
+                yield from some
+        except duckdb.Error as error:
+            raise ArchiveError(_line(error)) from None
+
+    return Answer([column[0] for column in answer.description], rows())
 
 
-def _rows(answer: Any) -> Iterator[tuple[Any, ...]]:
-    while rows := answer.fetchmany(1000):
-        yield from rows
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _view(archive: Archive, topic: ArchivedTopic) -> str:

@@ -27,7 +27,11 @@ class VerifiedPartition(Struct, frozen=True):
 
 
 def verify(archive: Archive, topics: list[ArchivedTopic]) -> Iterator[VerifiedPartition]:
-    """Every partition of these topics, one by one, as each is read to its end."""
+    """Every partition of these topics, one by one, as each is read to its end.
+
+    Raises ArchiveError where what is kept of groups, which belongs to no topic, is damaged.
+    """
+    archive.groups()
     for topic in topics:
         directory = archive.topic_directory(topic.name)
         for partition in topic.partitions:

@@ -9,7 +9,8 @@ from pyspark.sql import functions as f
 
 from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
-from ottla.pipelines.compiler.sources import REASON
+from ottla.pipelines.compiler.python_modules import StepError
+from ottla.pipelines.compiler.sources import ERROR, REASON
 from ottla.pipelines.spec.model import Expect, Expectation, OnFail
 
 FAILED = "expectation failed"
@@ -21,7 +22,8 @@ _BAD = "bad"
 def expect(
     step: str, action: Expect, rows: DataFrame, audit: AuditPoints = NO_AUDIT, *, parting: bool = False
 ) -> tuple[DataFrame, DataFrame | None]:
-    """The rows that go on, and those set aside with `_reason`; None where no condition sets aside.
+    """The rows that go on, and those set aside with `_reason` and the name of the condition, `_error`; None where no
+    condition sets aside.
 
     Those are two branches of the query, and Spark computes what lies before them once for each; `parting` has the rows
     shuffled before, so that it is computed once. That takes an audit, as both branches then need all columns.
@@ -29,6 +31,7 @@ def expect(
     What fails is counted under the name of the step: `rows` came in, `bad:NAME` failed that condition and, where it
     only warns, went on.
     """
+    _require_conditions(step, action, rows)
     deciding = [each for each in action.expect if each.on_fail != "warn"]
     goes_on = _first(deciding).isNull()
     counts = [
@@ -54,7 +57,16 @@ def expect(
         return good.drop(_VERDICT), None
     reasons = _first([each for each in deciding if each.on_fail == "dlq"], text=True)
     refused = judged.where(f.col(_VERDICT).isin(aside)).withColumn(REASON, reasons)
-    return good.drop(_VERDICT), refused.drop(_VERDICT)
+    return good.drop(_VERDICT), refused.withColumnRenamed(_VERDICT, ERROR)
+
+
+def _require_conditions(step: str, action: Expect, rows: DataFrame) -> None:
+    """Raises StepError for a check that is a text or a number: Spark finds that out with the first row, if ever."""
+    found = rows.select(*(f.expr(each.check) for each in action.expect)).schema
+    for each, column in zip(action.expect, found, strict=True):
+        kind = column.dataType.simpleString()
+        if kind not in ("boolean", "void"):
+            raise StepError(f"step {step}: the check of {each.name} must be true or false, and is {kind}: {each.check}")
 
 
 def _fails(expectation: Expectation) -> Column:

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.audit_points import AuditPoints
-from ottla.pipelines.compiler.python_modules import StepError
+from ottla.pipelines.compiler.python_modules import CallError, StepError
 from ottla.pipelines.compiler.records import letters, record
-from ottla.pipelines.compiler.steps import Rows, apply
+from ottla.pipelines.compiler.steps import Rows, apply, said_of_spark
 from ottla.pipelines.spec.lineage import owned
 from ottla.pipelines.spec.model import Deduplicate, PipelineSpec, Sink, Source, State, Step, TopicSink, Window
 
@@ -49,7 +49,7 @@ class Compiled:
         try:
             records = record(sink, self.rows[sink.input])
         except AnalysisException as error:
-            raise StepError(f"sink {sink.name}: {str(error).strip().partition(chr(10))[0]}") from error
+            raise StepError(f"{self.spec.at(sink.name)}sink {sink.name}: {said_of_spark(str(error))}") from error
         refused = self.letters_of(sink)
         return records if refused is None else records.unionByName(refused)
 
@@ -68,7 +68,7 @@ def compile_pipeline(
 
     `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
     steps whose dead letters the query writes, which are those that can balance. Without `letters` it writes none.
-    Raises StepError for a step that Spark cannot make sense of.
+    Raises StepError for a step that Spark cannot make sense of, CallError for what its Python raised.
     """
     rows, refused = Rows(spark, spec.directory, AuditPoints(audited)), dict[str, DataFrame]()
     for source in spec.sources.values():
@@ -79,7 +79,10 @@ def compile_pipeline(
                 refused[source.name] = bad
     for step in spec.steps:
         if wanted is None or step.name in wanted:
-            good, bad = apply(step, rows, shuffled=_is_shuffled(spec, step, wanted))
+            try:
+                good, bad = apply(step, rows, shuffled=_is_shuffled(spec, step, wanted))
+            except (StepError, CallError) as error:
+                raise type(error)(f"{spec.at(step.name)}{error}") from error
             rows.add(step.name, rows.audit.leaving(step.name, good))
             if bad is not None:
                 refused[step.name] = rows.audit.refused(step.name, bad)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,24 @@ from pyspark import cloudpickle
 
 class StepError(Exception):
     """A step cannot be made into a plan. The message is one line: which step, what is wrong, what to do."""
+
+
+class CallError(Exception):
+    """What the Python of a step raised while the plan was made, which may pass. The message is one line."""
+
+
+def call(step: str, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function or a class of the file makes of these. Raises CallError, or what Spark says of a plan."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        return function(*arguments)
+    except (AnalysisException, ParseException):
+        raise
+    except Exception as error:
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename != __file__]
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        raise CallError(f"step {step}: {name} raised {type(error).__name__}: {error}{place}") from error
 
 
 def load(step: str, name: str, directory: Path) -> Callable[..., Any]:

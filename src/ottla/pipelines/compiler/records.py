@@ -5,7 +5,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType
 
 from ottla.pipelines.compiler.origin import ORIGIN
-from ottla.pipelines.compiler.sources import REASON
+from ottla.pipelines.compiler.sources import ERROR, REASON
 from ottla.pipelines.dead_letters.columns import RECORD_COLUMNS, dead_letter
 from ottla.pipelines.spec.model import TopicSink
 
@@ -37,11 +37,14 @@ def record(sink: TopicSink, rows: DataFrame) -> DataFrame:
 def letters(refused: DataFrame, *, topic: str, pipeline: str, step: str) -> DataFrame:
     """The rows that a step refused as records of the topic of dead letters."""
     origin = f.col(ORIGIN) if ORIGIN in refused.columns else None
-    own = [name for name in refused.columns if name not in (ORIGIN, REASON)]
+    error = f.col(ERROR) if ERROR in refused.columns else None
+    own = [name for name in refused.columns if name not in (ORIGIN, REASON, ERROR)]
     value = None if origin is not None or not own else f.to_json(f.struct(*own), _JSON)
-    return refused.select(
-        *dead_letter(topic=topic, pipeline=pipeline, step=step, reason=f.col(REASON), origin=origin, value=value)
+    why = f.col(REASON)
+    columns = dead_letter(
+        topic=topic, pipeline=pipeline, step=step, reason=why, error_class=error, origin=origin, value=value
     )
+    return refused.select(*columns)
 
 
 def visible(rows: DataFrame) -> DataFrame:

@@ -19,10 +19,13 @@ from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
 from ottla.pipelines.dead_letters.columns import origin
 from ottla.pipelines.spec.model import PipelineSpec, Source
+from ottla.pipelines.spec.source_options import isolation_of
 from pyspark_ottla.plain_json import PlainJson
 
 REASON: Final = "_reason"
 """Why a row is refused; null for a good one."""
+ERROR: Final = "_error"
+"""What kind of refusal it is, where that has a name: the expectation."""
 UNDECODED: Final = "a record does not decode"
 """How the message of a query begins that a record ended."""
 _PARSED: Final = "_parsed"
@@ -54,6 +57,7 @@ def connection_options(bootstrap: str) -> dict[str, str]:
 def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[str, str]:
     """The options of the data source that a stream and a batch share."""
     options = {**connection_options(bootstrap), "includeHeaders": "true"}
+    options["kafka.isolation.level"] = isolation_of(source).name.lower()
     if source.topics:
         options["subscribe"] = ",".join(source.topics)
     elif source.pattern is not None:
@@ -65,7 +69,8 @@ def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[
             options["valueSchema"] = schema
     elif source.format == "json" and source.schema is not None and _is_plain(source, source.schema):
         options |= {"valueFormat": "plain-json", "valueSchema": source.schema}
-    return {**options, **source.options}
+    paths = {name: spec.path(value) for name, value in source.options.items() if name.lower() == "archive"}
+    return {**options, **source.options, **paths}
 
 
 def _is_plain(source: Source, schema: str) -> bool:
@@ -204,7 +209,9 @@ def _json(source: Source, records: DataFrame) -> _Judged:
 def _fields(source: Source, rows: DataFrame, struct: str) -> list[Column]:
     """The fields of a struct, beside the key when it is asked for; that of a table always is."""
     key = source.key or ("key" if source.table else None)
-    fields = [name for name in rows.select(f"{struct}.*").columns if name not in (_CORRUPT, key)]
+    # Names of columns are the same to Spark in any case of letters.
+    taken = {_CORRUPT, (key or _CORRUPT).lower()}
+    fields = [name for name in rows.select(f"{struct}.*").columns if name.lower() not in taken]
     named = [] if key is None else [f.col("key").cast("string").alias(key)]
     return [*named, *(f.col(struct)[name].alias(name) for name in fields)]
 

@@ -4,23 +4,27 @@ One function a kind. Rows are a stream or a batch, and the result is of the same
 nothing, windows give all their rows at once, and of the rows of a key the first one stays.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.window import Window as SqlWindow
 
 from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.expectations import expect
 from ottla.pipelines.compiler.origin import ORIGIN, with_origin
-from ottla.pipelines.compiler.python_modules import StepError, load, ship
+from ottla.pipelines.compiler.python_modules import StepError, call, load, ship
 from ottla.pipelines.spec.model import Deduplicate, Expect, Join, Python, Sql, State, Step, Window
 
 _WATERMARK = "spark.watermarkDelayMs"
 """The mark that Spark leaves on a column of event time."""
+_SQLSTATE = re.compile(r" SQLSTATE: \w+")
+_OWN_COLUMN = re.compile(rf", (?:`\w+`\.)?`?{ORIGIN}`?(?=[\]),])|(?<=[\[(])(?:`\w+`\.)?`?{ORIGIN}`?, ")
+"""In a list of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def apply(step: Step, rows: Rows, *, shuffled: bool = False) -> tuple[DataFrame,
     try:
         return _apply(step, rows, shuffled=shuffled)
     except (AnalysisException, ParseException) as error:
-        raise StepError(f"step {step.name}: {_first_line(str(error))}") from error
+        raise StepError(f"step {step.name}: {said_of_spark(str(error))}") from error
 
 
 def _apply(step: Step, rows: Rows, *, shuffled: bool) -> tuple[DataFrame, DataFrame | None]:
@@ -67,7 +71,7 @@ def _apply(step: Step, rows: Rows, *, shuffled: bool) -> tuple[DataFrame, DataFr
         case Python():
             function = step.action.function or load(step.name, step.action.python, rows.directory)
             ship(rows.directory)
-            made = function(*inputs)
+            made = call(step.name, step.action.python, function, *inputs)
             if not isinstance(made, DataFrame):
                 raise StepError(f"step {step.name}: {step.action.python} returned {type(made).__name__}, no DataFrame")
             return made, None
@@ -121,27 +125,34 @@ def _join(action: Join, inputs: Mapping[str, DataFrame]) -> DataFrame:
         here, there = f.col(f"`{left_name}`.`{action.time}`"), f.col(f"`{right_name}`.`{action.with_time}`")
         condition = condition & (there >= here - within) & (there <= here + within)
     joined = left.alias(left_name).join(right.alias(right_name), condition, action.how)
-    columns = [_joined_column(name, left_name, right_name, right.columns, action.how) for name in left.columns]
-    columns += [f.col(f"`{right_name}`.`{name}`") for name in right.columns if name not in (*left.columns, ORIGIN)]
-    return joined.select(*columns)
+    return joined.select(*_joined_columns((left_name, left.columns), (right_name, right.columns), action.how))
 
 
-def _joined_column(name: str, left: str, right: str, right_columns: list[str], how: str) -> Any:
-    """A column of this side; where a row may lack this side and both have the column, what the other has."""
-    here = f.col(f"`{left}`.`{name}`")
-    if how in ("right", "full") and name in right_columns:
-        return f.coalesce(here, f.col(f"`{right}`.`{name}`")).alias(name)
-    return here
+def _joined_columns(left: tuple[str, list[str]], right: tuple[str, list[str]], how: str) -> list[Column]:
+    """The columns of both sides, those of the same name once: to Spark names are the same in any case of letters."""
+    (this, here), (other, there) = left, right
+    both = {name.lower() for name in here} & {name.lower() for name in there}
+    found = []
+    for name in here:
+        column = f.col(f"`{this}`.`{name}`")
+        if how in ("right", "full") and name.lower() in both:
+            # A row may lack this side.
+            column = f.coalesce(column, f.col(f"`{other}`.`{name}`")).alias(name)
+        found.append(column)
+    return found + [f.col(f"`{other}`.`{name}`") for name in there if name.lower() not in both and name != ORIGIN]
 
 
 def _state(step: Step, action: State, rows: Rows, frame: DataFrame) -> DataFrame:
     processor = action.processor or load(step.name, action.python, rows.directory)
     ship(rows.directory)
+    made = call(step.name, action.python, processor)
+    if not isinstance(made, StatefulProcessor):
+        raise StepError(f"step {step.name}: {action.python} is no StatefulProcessor: derive it from Spark's class")
     mode = "None" if action.time is None else "EventTime"
     timed = frame if action.time is None else watermarked(frame, action.time, action.late_ms)
     grouped = timed.groupBy(*action.by)
     return grouped.transformWithState(
-        statefulProcessor=processor(),
+        statefulProcessor=made,
         outputStructType=action.schema,
         outputMode=action.mode.capitalize(),
         timeMode=mode,
@@ -150,7 +161,11 @@ def _state(step: Step, action: State, rows: Rows, frame: DataFrame) -> DataFrame
 
 def watermarked(rows: DataFrame, column: str, delay_ms: int) -> DataFrame:
     """The rows with a watermark on a column; one that it has already stays: Spark allows one for each column."""
-    if not rows.isStreaming or _WATERMARK in (rows.schema[column].metadata or {}):
+    if not rows.isStreaming:
+        return rows
+    # Names of columns are the same to Spark in any case of letters, and one that is not there it names itself.
+    found = [each for each in rows.schema if each.name.lower() == column.lower()]
+    if any(_WATERMARK in (each.metadata or {}) for each in found):
         return rows
     return rows.withWatermark(column, _interval(delay_ms))
 
@@ -159,5 +174,11 @@ def _interval(ms: int) -> str:
     return f"{ms} milliseconds"
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].partition(" SQLSTATE")[0]
+def said_of_spark(text: str) -> str:
+    """The line of a message of Spark's, with the place in the query, without the number of its kind and our own column.
+
+    >>> said_of_spark("[PARSE_SYNTAX_ERROR] Syntax error at or near 'form'. SQLSTATE: 42601 (line 2, pos 7)")
+    "[PARSE_SYNTAX_ERROR] Syntax error at or near 'form'. (line 2, pos 7)"
+    """
+    line = _SQLSTATE.sub("", text.strip().partition("\n")[0]).rstrip("; ")
+    return _OWN_COLUMN.sub("", line)

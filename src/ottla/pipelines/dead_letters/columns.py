@@ -49,7 +49,6 @@ def dead_letter(
     error_class: str | Column | None = None,
     origin: Column | None = None,
     value: Column | None = None,
-    attempt: int | Column | None = None,
     batch: int | Column | None = None,
 ) -> list[Column]:
     """`RECORD_COLUMNS` of a refused row, for `select`. `topic` is where letters go; text is a literal, not a column.
@@ -57,6 +56,7 @@ def dead_letter(
     `origin` is a struct as `origin()` makes it: its key and value are the letter's. A row that is not of one record,
     such as that of a window, has none; its letter's value is then `value`, for instance `to_json(struct("*"))`. The
     timestamp is null, which is the time of writing: a letter would else be as old as its record, and expire with it.
+    A record that was sent back twice is refused at the third attempt.
     """
     no_text = f.lit(None).cast("string")
 
@@ -66,7 +66,7 @@ def dead_letter(
     own = f.lit(None).cast(_HEADERS_TYPE) if origin is None else origin["headers"].cast(_HEADERS_TYPE)
     own = f.coalesce(own, f.array().cast(_HEADERS_TYPE))
     counts = f.filter(own, lambda header: header["key"] == REPLAYS)
-    replays = f.try_element_at(counts, f.lit(-1))["value"].cast("string").try_cast("int")
+    replays = f.coalesce(f.try_element_at(counts, f.lit(-1))["value"].cast("string").try_cast("int"), f.lit(0))
     timestamp_ms = no_text if origin is None else f.unix_millis(origin["timestamp"])
     said = [
         ("topic", of_origin("topic")),
@@ -77,9 +77,9 @@ def dead_letter(
         ("step", _column(step)),
         ("exception", _column(error_class)),
         ("message", f.substring(_column(reason).cast("string"), 1, REASON_CHARS_MAX)),
-        ("attempt", _column(attempt)),
+        ("attempt", no_text if origin is None else replays + 1),
         ("batch", _column(batch)),
-        ("replays", f.coalesce(replays, f.lit(0))),
+        ("replays", replays),
     ]
     headers = f.array(
         *(

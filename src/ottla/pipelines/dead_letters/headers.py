@@ -122,7 +122,8 @@ def letter_of(headers: Iterable[Header]) -> Letter:
             if field not in _NUMBERS:
                 found[field] = text
             elif text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _NUMBER_DIGITS_MAX + 1:
-                found[field] = int(text)
+                # A count below nothing would get past the guard against sending back for ever.
+                found[field] = max(int(text), 0) if field == "replays" else int(text)
     if own.keys() - {"replays"}:
         return Letter(**own)  # type: ignore[arg-type]
     return Letter(**(others | own))  # type: ignore[arg-type]

@@ -6,12 +6,18 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from ottla.client.consumer_record import ConsumerRecord
+from ottla.model.topic_name import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, KEPT_TOPICS
 from ottla.pipelines.dead_letters.headers import Header, Letter, sent_back
 
 MAX_REPLAYS: Final = 3
 """How often a record is sent back before it stays: one that is refused each time would go round for ever."""
 
-Why = Literal["no origin", "no such topic", "its own topic", "sent back too often"]
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999. What says more is no time, and brokers would refuse it with all that goes beside it."""
+
+_INTERNAL: Final = INTERNAL_TOPICS | KEPT_TOPICS | {CLUSTER_METADATA_TOPIC}
+
+Why = Literal["no origin", "no such topic", "its own topic", "sent back too often", "internal topic"]
 
 
 class Destination(Struct, frozen=True):
@@ -54,6 +60,8 @@ def decide(
         return Refusal("no origin", "its headers name no topic that it came from: say where it is to go with --into")
     if topic == rules.letters_topic:
         return Refusal("its own topic", f"it came from {topic} itself: say where it is to go with --into")
+    if topic in _INTERNAL:
+        return Refusal("internal topic", f"it says that it came from {topic}, where no records of others belong")
     if letter.replays >= rules.max_replays:
         times = "once" if letter.replays == 1 else f"{letter.replays} times"
         return Refusal(
@@ -66,7 +74,7 @@ def decide(
     number = letter.partition if rules.into is None else None
     if number is not None and not 0 <= number < count:
         number = None
-    known = letter.timestamp_ms is not None and letter.timestamp_ms >= 0
+    known = letter.timestamp_ms is not None and 0 <= letter.timestamp_ms <= TIMESTAMP_MS_MAX
     return Destination(
         topic,
         number,

@@ -10,7 +10,7 @@ Whatever ends it in between, the next run finds a chunk sent and in the ledger, 
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from msgspec import Struct, field
 
@@ -178,20 +178,23 @@ async def _send(producer: Producer, letters: Letters, chunk: list[tuple[Consumer
                     headers=to.headers,
                 )
             except BrokerError as error:
-                raise _named(record, error) from error
+                raise _named([record], error) from error
             sent.append((record, delivery))
         for place in places:
             await producer.send(TOPIC, letters.done[place].encode(), key=letters.keys[place])
         positions = {place: letters.position(place) for place in places}
         await producer.send_offsets_to_transaction(positions, group_of(letters.topic))
         await producer.flush()
-        for record, delivery in sent:
-            if delivery.error is not None:
-                raise _named(record, delivery.error) from delivery.error
+        failed = next((delivery.error for _, delivery in sent if delivery.error is not None), None)
+        if failed is not None:
+            # Those of one batch fail together; the broker says which of them it refuses, by its number in the batch.
+            raise _named([record for record, delivery in sent if delivery.error is failed], failed) from failed
 
 
-def _named(record: ConsumerRecord, error: Exception) -> ClientError:
-    return ClientError(f"letter {record.topic_partition}@{record.offset} cannot be sent back: {error}")
+def _named(records: Sequence[ConsumerRecord], error: Exception) -> ClientError:
+    first, last = (f"{each.topic_partition}@{each.offset}" for each in (records[0], records[-1]))
+    which = f"letter {first}" if len(records) == 1 else f"one of {len(records)} letters from {first} to {last}"
+    return ClientError(f"{which} cannot be sent back: {error}; choose others with --offsets, or send it --into a topic")
 
 
 async def _judge(

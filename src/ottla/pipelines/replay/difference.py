@@ -11,7 +11,7 @@ they are compared in memory:
 
 Of each row only a digest of its value is kept, with the first bytes of it for examples. A key may have many rows: they
 are equal when the same rows are there as often, in any order; or, with `newest`, when the last row of each is the same,
-as for a topic of updates.
+as for a topic of updates. There a key whose last row has no value is not there: compaction may have removed it already.
 """
 
 import hashlib
@@ -130,7 +130,9 @@ class Comparison:
         rows = 0
         for key, digest in _rows(self._path(bucket, side)):
             rows += 1
-            if self._newest:
+            if self._newest and digest.length < 0:
+                found.pop(key, None)
+            elif self._newest:
                 found[key] = Counter((digest,))
             else:
                 found.setdefault(key, Counter())[digest] += 1

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from ottla.client.cluster_metadata import TopicMetadata
-from ottla.client.offsets import ListedOffset, OffsetAt
+from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange, streams
 from ottla.pipelines.spec.model import PipelineSpec, Source
+from ottla.pipelines.spec.source_options import isolation_of
 from ottla.runtime.disk import OsDisk
 
 FILE: Final = "ottla-replay.json"
@@ -30,7 +31,9 @@ class Cluster(Protocol):
         """All topics."""
         ...
 
-    def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel = ...
+    ) -> dict[TopicPartition, ListedOffset]:
         """Offsets at times and edges."""
         ...
 
@@ -74,7 +77,9 @@ def resolve(spec: PipelineSpec, start: Place, end: Place, client: Cluster) -> di
         ]
         known |= set(places)
         first = {each: at.offset for each, at in client.list_offsets(dict.fromkeys(places, OffsetAt.EARLIEST)).items()}
-        last = {each: at.offset for each, at in client.list_offsets(dict.fromkeys(places, OffsetAt.LATEST)).items()}
+        # A replay that does not read what is open would never come to an end behind it.
+        ends_now = client.list_offsets(dict.fromkeys(places, OffsetAt.LATEST), isolation=isolation_of(source))
+        last = {each: at.offset for each, at in ends_now.items()}
         begins = _offsets(start, places, first, last, client, "--from")
         ends = _offsets(end, places, first, last, client, "--to")
         found[source.name] = ReplayRange(
@@ -133,7 +138,7 @@ def _offsets(
     if rest and place.at is None:
         raise ReplayError(f"{option}: no offset of {rest[0]} is given; add a time, earliest or latest for the others")
     listed = client.list_offsets(dict.fromkeys(rest, place.at)) if rest and place.at is not None else {}
-    found = {each: at.offset if at.offset >= 0 else last[each] for each, at in listed.items()}
+    found = {each: min(at.offset, last[each]) if at.offset >= 0 else last[each] for each, at in listed.items()}
     for each in partitions:
         offset = place.offsets.get(each)
         if offset is None:

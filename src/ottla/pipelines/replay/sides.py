@@ -82,8 +82,10 @@ def _row(record: ConsumerRecord, key: Sequence[str]) -> Row:
     if not key:
         return record.key, record.value
     place = f"{TopicPartition(record.topic, record.partition)}@{record.offset}"
+    if record.value is None:
+        raise ReplayError(f"{place}: a tombstone has no value, which --key takes its columns from: leave it out")
     try:
-        columns = json.loads(record.value or b"null")
+        columns = json.loads(record.value)
     except ValueError:
         columns = None
     if not isinstance(columns, dict):

@@ -36,6 +36,9 @@ SIGN_MS: Final = 5_000
 """How often a driver says that it lives."""
 LEASE_MS: Final = 20_000
 """A driver of which nothing is heard for so long is taken for dead: four signs, or a long pause of its machine."""
+LEAVE_SECONDS: Final = 3
+"""How long a driver that ends tries to say that it leaves. Brokers that are away do not hold it up: then others wait
+until it has been silent for long enough."""
 _LISTEN_MS: Final = 500
 _AGAIN_MS: Final = 1_000
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -190,13 +193,18 @@ class CheckpointLeases:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        in_time = threading.Timer(LEAVE_SECONDS, self._log.close)
+        in_time.daemon = True
+        in_time.start()
         try:
+            if self._thread is not None:
+                self._thread.join()
             with self._lock:
                 self._give_back()
         except ClientError as failure:
             logger.info("others will wait for the checkpoints of this driver: %s", failure)
+        finally:
+            in_time.cancel()
 
     def _give_back(self) -> None:
         """Leave what is held; take back claims that came too late."""

@@ -45,7 +45,10 @@ _HOPELESS: Final = (
     "StepError",
     "another query (",
     "the rows do not fit the table",
-    "the table is partitioned by",
+    "partitioned by",
+    "a table needs a directory",
+    "a directory that is empty or not there yet",
+    "the table has rows of another query",
     "another query",
     "TopicNotFoundError",
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
@@ -90,6 +93,10 @@ _GENERIC: Final = frozenset(
 """Exceptions that carry another one: what they say of themselves helps nobody."""
 _OF_PYTHON = re.compile(r"Failed when Python .*?: (?:\w+\.)*(\w+: .*)")
 """Before what a process of Spark's Python raised, where that is told without its traceback."""
+_PLAN = re.compile(
+    r"^=== Streaming Query ===.*?(?=^(?:\tat |JVM stacktrace:|Caused by: )|\Z)", re.DOTALL | re.MULTILINE
+)
+"""What Spark says of a query that failed: its plan has the words of checks that did not fail, and those of the file."""
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|File \"|Traceback )")
 
 
@@ -99,6 +106,7 @@ def failure_of(text: str) -> Failure:
     >>> failure_of("ottla.client.errors.BrokerUnreachableError: no answer")
     Failure(reason='BrokerUnreachableError: no answer', verdict=<Verdict.UNREACHABLE: 2>)
     """
+    text = _PLAN.sub("", text)
     reason = reason_of(text)
     if any(sign in text for sign in _UNREACHABLE) and not any(sign in reason for sign in (FAILED, UNDECODED)):
         return Failure(reason, Verdict.UNREACHABLE)

@@ -109,6 +109,10 @@ class LogClient(Protocol):
         """Append, acknowledged by all replicas in sync."""
         ...
 
+    def close(self) -> None:
+        """End what is under way, from any thread."""
+        ...
+
 
 class LeaseLog:
     """The topic, read from its start on. Calls block, and raise ClientError."""
@@ -123,6 +127,10 @@ class LeaseLog:
         now_ms = self._clock.now_ms()
         made = [(now_ms, *encoded(entry), ()) for entry in entries]
         return self._client.produce_raw(*PARTITION, build_batch(made)).base_offset + len(made)
+
+    def close(self) -> None:
+        """Ask nothing any more, and end what is under way; from any thread."""
+        self._client.close()
 
     def up_to(self, end: int | None = None) -> list[Entry]:
         """What was not read yet, up to an offset at least; to the end of the log, where none is given."""

@@ -117,6 +117,9 @@ def plan_move(
 ) -> tuple[Move, dict[TopicPartition, int]]:
     """How a checkpoint comes to `to`, and where it was. `published` says whether the sink has a micro-batch.
 
+    Of a topic of which all partitions are moved the id is forgotten: it is the topic of that name as it is now, also
+    where it was deleted and created again.
+
     Raises CheckpointError where no micro-batch is there to be written anew, or where a partition is not of it.
     """
     if not known:
@@ -131,9 +134,10 @@ def plan_move(
             raise CheckpointError("its first micro-batch was begun and is not done: let it run once before it is moved")
     places = _places(last)
     require_known(places, to)
+    moved = {place.topic for place in places} - {place.topic for place in places if place not in to}
     ends = tuple(
         {
-            topic: value
+            topic: {name: each for name, each in value.items() if name not in moved}
             if topic.startswith("#")
             else {number: to.get(TopicPartition(topic, int(number)), offset) for number, offset in value.items()}
             for topic, value in end.items()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -13,7 +14,9 @@ from ottla.client.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.compiler import sources
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
+from ottla.pipelines.compiler.python_modules import StepError
 from ottla.pipelines.compiler.records import visible
+from ottla.pipelines.compiler.steps import said_of_spark
 from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
@@ -58,7 +61,17 @@ def start(running: Running, spec: PipelineSpec, sink: Sink) -> SparkQuery:
         writer = writer.trigger(availableNow=True)
     elif spec.trigger_ms is not None:
         writer = writer.trigger(processingTime=f"{spec.trigger_ms} milliseconds")
-    return SparkQuery(writer.start())
+    try:
+        return SparkQuery(writer.start())
+    except AnalysisException as error:
+        raise StepError(f"{spec.at(sink.name)}sink {sink.name}: {said_of_spark(str(error))}{_hint(error)}") from error
+
+
+def _hint(error: AnalysisException) -> str:
+    """What a pipeline has instead of the mode that Spark speaks of."""
+    if "without watermark" not in str(error):
+        return ""
+    return ' (rows are counted by a `window` step, or, without a time, for a topic with output = "update")'
 
 
 def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.pipelines.live_view import View, Watching
+from ottla.pipelines.live_view import View, Watching, WhileShown
 from ottla.pipelines.runner.audited import Audited, audit_of
 from ottla.pipelines.runner.beginning import require_begun
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
@@ -50,7 +50,7 @@ def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View
     """Run them until all are through or have failed for good, or a signal says stop. The view is closed.
 
     Raises CheckpointError where a checkpoint is in use or of something else, SparkMissingError; then nothing has begun.
-    Raises SparkEndedError.
+    Raises SparkEndedError, and OSError where the view cannot be shown any more, when the queries have ended in order.
     """
     with StopSignals() as signals:
         try:
@@ -88,8 +88,10 @@ def supervise(
     names = {query_name(spec, sink): spec for spec in specs for sink in spec.sinks}
     with ExitStack() as stack:
         audits = {spec.name: stack.enter_context(audit) for spec in specs if (audit := audit_of(spec, options))}
-        watching = Watching(names, view, clock)
-        supervisor = Supervisor(Audited(watching, names, audits), clock, SystemRng())
+        # Who reads along may be gone before the queries end: they end in order then, too.
+        shown = WhileShown(view)
+        supervisor = Supervisor(Audited(Watching(names, shown, clock), names, audits), clock, SystemRng())
+        shown.tell(supervisor.stop)
         for spec in specs:
             # A session of its own: the views of several pipelines may have the same names.
             running = Running(spark.newSession(), options.bootstrap[spec.name], options.until_caught_up)
@@ -105,6 +107,8 @@ def supervise(
             failed = supervisor.run()
         except Py4JNetworkError as error:
             raise SparkEndedError("Spark's JVM has ended, killed perhaps or out of memory: see its log") from error
+    if shown.error is not None:
+        raise shown.error
     return Outcome(failed, signals.received[0] if signals is not None and signals.received else None)
 
 

@@ -11,6 +11,7 @@ from ottla.pipelines.spec.functions import FunctionError, find_function
 from ottla.pipelines.spec.lineage import above
 from ottla.pipelines.spec.mistake import Position
 from ottla.pipelines.spec.model import (
+    Deduplicate,
     Expect,
     Join,
     PipelineSpec,
@@ -26,9 +27,10 @@ from ottla.pipelines.spec.source_options import wrong_read_option, wrong_write_o
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _BOOTSTRAP = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5}(\s*,\s*(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5})*")
+_PORT_MAX = 65_535
 _TOPIC_HINT = "letters, digits, dot, dash and underscore, at most 249"
 _STARTS = ("earliest", "latest", "group")
-_OWN_COLUMNS = ("_record", "_reason", "_parsed", "_corrupt")
+_OWN_COLUMNS = ("_record", "_reason", "_error", "_verdict", "_parsed", "_corrupt")
 
 
 def check(draft: Draft, whole: PipelineSpec | None, directory: Path) -> None:
@@ -190,6 +192,9 @@ def _check_steps(draft: Draft, directory: Path) -> None:
                     )
                 if action.every_ms == 0 or action.slide_ms == 0:
                     draft.error(draft.place(step.name, "window", "every"), f"{what}: a window must have a length")
+            case Deduplicate() if step.action.within_ms == 0:
+                at = draft.place(step.name, "deduplicate", "within")
+                draft.error(at, f"{what}: within no time nothing is known of the rows before", 'within = "1 day"')
             case Python() as action:
                 _check_function(draft, step.name, action.python, draft.place(step.name, "python"), directory)
             case State() as action:
@@ -288,8 +293,15 @@ def _check_places(draft: Draft, whole: PipelineSpec | None) -> None:
                 )
     if whole is not None and whole.audit is not None and whole.audit.window_ms == 0:
         draft.error(place(draft.root, "audit", "window"), "window of audit: a window must have a length")
-    if whole is not None and whole.bootstrap is not None and not _BOOTSTRAP.fullmatch(whole.bootstrap.strip()):
-        draft.error(place(draft.root, "bootstrap"), f"{whole.bootstrap!r} names no broker", "host:port,host:port")
+    if whole is not None and whole.bootstrap is not None and not _names_brokers(whole.bootstrap):
+        hint = "host:port,host:port, with ports up to 65535"
+        draft.error(place(draft.root, "bootstrap"), f"{whole.bootstrap!r} names no broker", hint)
+
+
+def _names_brokers(bootstrap: str) -> bool:
+    if not _BOOTSTRAP.fullmatch(bootstrap.strip()):
+        return False
+    return all(0 < int(each.rpartition(":")[2]) <= _PORT_MAX for each in bootstrap.split(","))
 
 
 def _sources_of(draft: Draft, inputs: Mapping[str, tuple[str, ...]], writer: str) -> list[Source]:
@@ -358,7 +370,10 @@ def _check_tests(draft: Draft) -> None:
 
 def _check_unused(draft: Draft) -> None:
     """Warn of what nothing comes of; only when all that reads was understood."""
-    if len(draft.steps) < len(draft.step_names) or len(draft.sinks) < len(draft.sink_names) or not draft.sinks:
+    written = [draft.root.value[key].value for key in ("steps", "sinks") if key in draft.root.value]
+    if not draft.sinks or any(not isinstance(each, list) for each in written):
+        return
+    if len(draft.steps) + len(draft.sinks) < sum(map(len, written)):
         return
     for what, names in (("source", draft.source_names), ("step", draft.step_names)):
         for name in names:

@@ -31,17 +31,17 @@ class Converter:
     """Turns nodes into values of the model and gathers what is wrong with them."""
 
     def __init__(self, file: str) -> None:
-        self._file = file
+        self.file = file
         self.mistakes: list[Mistake] = []
 
     def error(self, at: Position, message: str, hint: str = "") -> Any:
         """Tell a mistake; gives UNUSABLE, so that it can be returned."""
-        self.mistakes.append(Mistake(self._file, at.line, at.column, message, hint))
+        self.mistakes.append(Mistake(self.file, at.line, at.column, message, hint))
         return UNUSABLE
 
     def warn(self, at: Position, message: str, hint: str = "") -> None:
         """Tell what is probably not meant."""
-        self.mistakes.append(Mistake(self._file, at.line, at.column, message, hint, "warning"))
+        self.mistakes.append(Mistake(self.file, at.line, at.column, message, hint, "warning"))
 
     def struct(
         self,
@@ -121,10 +121,13 @@ class Converter:
         if not isinstance(value, str):
             return self.error(node.at, f"{what} must be {name}, not {node.kind()}", hint)
         try:
-            return parse(value)
+            found = parse(value)
         except ValueError as error:
             message, hint = error.args
             return self.error(node.at, f"{what}: {message}", hint)
+        if written == "size" and found < 1:
+            return self.error(node.at, f"{what} must be at least a byte, not {value}", hint)
+        return found
 
     def _choice(self, choices: Sequence[str], node: Node, what: str) -> Any:
         if node.value in choices and isinstance(node.value, str):

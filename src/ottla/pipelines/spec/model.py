@@ -259,6 +259,12 @@ class PipelineSpec(Struct, frozen=True, kw_only=True):
     tests: tuple[TestCase, ...] = ()
     directory: Path = Path()
     """Where the file lies: modules are looked for and relative paths begin here."""
+    places: dict[str, str] = {}
+    """Of each step and sink `FILE:LINE`, where it says what it does: for what Spark finds wrong with it."""
+
+    def at(self, name: str) -> str:
+        """What a message about a step or a sink begins with: its place, where that is known."""
+        return f"{self.places[name]}: " if name in self.places else ""
 
     def path(self, written: str) -> str:
         """A path of the file as others can open it, in whatever directory they work: relative ones begin where the

@@ -118,7 +118,7 @@ def assemble(
         PipelineSpec,
         Node({key: node for key, node in root.value.items() if key not in ("sources", *_LISTS)}, root.at, root.keys),
         "the pipeline",
-        given={"sources": {}, "steps": (), "sinks": (), "tests": (), "directory": directory},
+        given={"sources": {}, "steps": (), "sinks": (), "tests": (), "directory": directory, "places": {}},
         beside=("sources", *_LISTS),
     )
     name = root.value.get("name")
@@ -153,7 +153,16 @@ def assemble(
         steps=tuple(_with_function(draft, step) for step in draft.steps),
         sinks=tuple(draft.sinks),
         tests=tuple(test for test, _ in draft.tests),
+        places=_places(draft),
     )
+
+
+def _places(draft: Draft) -> dict[str, str]:
+    """Where each step says what it does, and where each sink begins."""
+    made = {sink.name: draft.place(sink.name) for sink in draft.sinks}
+    for step in draft.steps:
+        made[step.name] = next(draft.place(step.name, key) for key in _ACTIONS if key in draft.nodes[step.name].value)
+    return {name: f"{draft.convert.file}:{at.line}" for name, at in made.items()}
 
 
 def _with_function(draft: Draft, step: Step) -> Step:

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+from ottla.client.offsets import IsolationLevel
+from ottla.pipelines.spec.model import Source
+
 _SAID_BY_KEYS: Mapping[str, str] = {
     "subscribe": "say topics = [...]",
     "subscribepattern": 'say pattern = "..."',
@@ -17,6 +20,15 @@ _SAID_BY_KEYS: Mapping[str, str] = {
     "transactionalid": 'say transactional_id = "..."',
 }
 """What the file has keys for, in lower case, and what to write."""
+
+
+def isolation_of(source: Source) -> IsolationLevel:
+    """Which records of transactions a source reads: those that are committed, unless its options say otherwise.
+
+    What another pipeline, or `ottla dlq redrive`, aborts and writes again would be read twice.
+    """
+    said = {name.lower(): value.lower() for name, value in source.options.items()}.get("kafka.isolation.level")
+    return IsolationLevel.READ_UNCOMMITTED if said == "read_uncommitted" else IsolationLevel.READ_COMMITTED
 
 
 def wrong_read_option(name: str, value: str) -> str:

@@ -26,6 +26,7 @@ _STRING = re.compile(
 )
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BARE_VALUE = re.compile(r"[^,\]}#\n]+")
+_TWICE = re.compile(r"Cannot (overwrite|declare|mutate|redefine)|Duplicate")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -50,7 +51,9 @@ def _syntax_error(message: str, text: str) -> DocumentError:
     else:
         lines = text.splitlines() or [""]
         at = Position(len(lines), len(lines[-1]) + 1)
-    return DocumentError(f"this is not TOML: {_TOML_PLACE.sub('', message)}", at, "texts stand in quotation marks")
+    said = _TOML_PLACE.sub("", message)
+    hint = "this key or table stands above already" if _TWICE.match(said) else "texts stand in quotation marks"
+    return DocumentError(f"this is not TOML: {said}", at, hint)
 
 
 def _node(value: Any, path: _Path, walk: "_Walk", above: Position) -> Node:

@@ -21,7 +21,7 @@ TOPIC_ID = UUID(int=7)
 
 @dataclass
 class ModelCluster:
-    """One topic `t` of one partition."""
+    """One topic `t`, whose partitions, of which there is one, have the same records."""
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     aborted: tuple[AbortedTransaction, ...] = ()
@@ -32,6 +32,7 @@ class ModelCluster:
     settings: dict[str, str] = field(default_factory=lambda: {"retention.ms": "-1"})
     positions: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     expires_on_fetch: int = 0
+    partitions: int = 1
 
     def append(self, *records: tuple, offsets: list[int] | None = None, epoch: int = 0, **batch: Any) -> None:
         base = offsets[0] if offsets else self.end
@@ -44,7 +45,7 @@ class ModelCluster:
         return SimpleNamespace(cluster_id=self.cluster_id)
 
     def topics(self) -> dict[str, TopicMetadata]:
-        partitions = (PartitionMetadata(0, 0, 0, (0, 1), (0,)),)
+        partitions = tuple(PartitionMetadata(number, 0, 0, (0, 1), (0,)) for number in range(self.partitions))
         internal = TopicMetadata("__internal", TOPIC_ID, True, partitions)
         return {"t": TopicMetadata("t", self.topic_id, False, partitions), "__internal": internal}
 

@@ -334,3 +334,40 @@ def test_a_manifest_that_was_cut_is_named(path, name):
     with pytest.raises(ArchiveError, match="cut or was altered") as refusal:
         read()
     assert name in str(refusal.value)
+
+
+def test_a_manifest_that_is_missing_is_named_and_its_files_stay(path):
+    cluster = ModelCluster()
+    cluster.append(record(0))
+    run(path, cluster)
+    manifest = path / "topics" / "t" / "topic.json"
+    said = manifest.read_bytes()
+    manifest.unlink()
+    for read in (lambda: Archive.open(str(path)).topics(), lambda: run(path, cluster)):
+        with pytest.raises(ArchiveError, match=r"t/topic\.json: it is missing") as refusal:
+            read()
+        assert "\n" not in str(refusal.value)
+    manifest.write_bytes(said)
+    assert rows(path) == {0: record(0)}
+
+
+def test_positions_of_groups_that_were_altered_are_damage(path):
+    run(path, ModelCluster())
+    (path / "groups.json").write_bytes(b"{}")
+    archive = Archive.open(str(path))
+    with pytest.raises(ArchiveError, match=r"groups\.json"):
+        [*verify(archive, archive.topics())]
+
+
+def test_a_first_run_that_is_killed_leaves_all_partitions_to_be_restored(tmp_path):
+    for steps in itertools.count():
+        cluster = ModelCluster(partitions=3)
+        cluster.append(record(0))
+        path = tmp_path / str(steps)
+        try:
+            run(path, cluster, DyingDisk(steps))
+            return
+        except Killed:
+            if (path / "archive.json").exists():
+                assert all(len(topic.partitions) == 3 for topic in Archive.open(str(path)).topics())
+                assert sound(path)

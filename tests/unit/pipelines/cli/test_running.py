@@ -1,10 +1,13 @@
 """`ottla pipeline` where it needs neither Spark nor a broker: mistakes on the command line and in files."""
 
+import signal
+
 import pytest
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.main import run
 from ottla.cli.pipeline_run import bootstrap_of, settings_of
+from ottla.pipelines import session
 from ottla.pipelines.spec.model import PipelineSpec
 
 FILE = """
@@ -99,3 +102,26 @@ def test_settings_of_spark_are_pairs(capsys, file):
     code, said = failed(capsys, "run", file, "--conf", "a=b")
     assert code == ExitCode.USAGE
     assert "not KEY=VALUE" in said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_a_command_that_runs_no_query_leaves_nothing_behind(monkeypatch, capsys, file, number, code):
+    scratch = []
+
+    class Interrupted:
+        spark = None
+
+        def __init__(self, options):
+            scratch.append(options.scratch)
+
+        def __enter__(self):
+            assert scratch[0].is_dir()
+            signal.raise_signal(number)
+            return self
+
+        def __exit__(self, *_):
+            """Nothing."""
+
+    monkeypatch.setattr(session, "Session", Interrupted)
+    assert failed(capsys, "inspect", file, "events") == (code, "ended by SIGTERM" if code == 143 else "")
+    assert not scratch[0].exists()

@@ -36,7 +36,7 @@ def test_into_another_topic_or_one_with_fewer_partitions_it_goes_by_its_key():
 
 
 def test_a_letter_that_does_not_say_when_its_record_was_has_the_time_of_its_refusal():
-    for unknown in (Letter("events", 0, 1, reason="no"), Letter("events", 0, 1, -1, reason="no")):
+    for unknown in (Letter("events", 0, 1, time, reason="no") for time in (None, -1, (1 << 63) - 1)):
         decided = decide(record(unknown), unknown, RULES, TOPICS)
         assert isinstance(decided, Destination)
         assert decided.timestamp_ms == 5_000
@@ -49,6 +49,8 @@ def test_a_letter_that_does_not_say_when_its_record_was_has_the_time_of_its_refu
         (Letter("dead", 0, 1), RULES, "its own topic", "dead itself"),
         (ORIGIN, Rules("dead", into="dead"), "its own topic", "--into"),
         (Letter("gone", 0, 1), RULES, "no such topic", "gone does not exist"),
+        (Letter("__consumer_offsets", 0, 1), RULES, "internal topic", "came from __consumer_offsets"),
+        (Letter("__ottla-dlq-redriven", 0, 1), RULES, "internal topic", "came from __ottla-dlq-redriven"),
         (Letter("events", 0, 1, replays=3), RULES, "sent back too often", "sent back 3 times"),
         (Letter("events", 0, 1, replays=1), Rules("dead", max_replays=1), "sent back too often", "sent back once"),
     ],

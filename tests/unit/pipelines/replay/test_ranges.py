@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
-from ottla.client.offsets import ListedOffset, OffsetAt
+from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.replay.ranges import FILE, Place, parse_place, remember, remembered, resolve
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange
@@ -17,7 +17,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 class Log:
-    """Partitions that begin at 10 and end at 20, with a record a millisecond."""
+    """Partitions that begin at 10 and end at 20, with a record a millisecond; two more are of an open transaction."""
 
     def topics(self) -> dict[str, TopicMetadata]:
         return {
@@ -30,12 +30,15 @@ class Log:
             for name, count in (("a", 2), ("b", 1))
         }
 
-    def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        return {place: ListedOffset(self._offset(when), -1, -1) for place, when in at.items()}
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListedOffset]:
+        end = 20 if isolation is IsolationLevel.READ_COMMITTED else 22
+        return {place: ListedOffset(self._offset(when, end), -1, -1) for place, when in at.items()}
 
-    def _offset(self, when: int) -> int:
+    def _offset(self, when: int, end: int) -> int:
         if when in (OffsetAt.EARLIEST, OffsetAt.LATEST):
-            return 10 if when == OffsetAt.EARLIEST else 20
+            return 10 if when == OffsetAt.EARLIEST else end
         return max(when, 10) if when < 20 else -1
 
 
@@ -75,6 +78,12 @@ def test_a_range_has_every_partition_of_the_streams_and_none_of_a_table():
     assert resolve(ONE, FIRST, END, Log()) == {"one": ReplayRange({"a": {0: 10, 1: 10}}, {"a": {0: 20, 1: 20}})}
     found = resolve(ONE, Place(15), Place(OffsetAt.LATEST, {A1: 18}), Log())
     assert found == {"one": ReplayRange({"a": {0: 15, 1: 15}}, {"a": {0: 20, 1: 18}})}
+
+
+def test_a_range_ends_where_its_source_ends_while_a_transaction_is_open():
+    open_too = Source(name="one", topics=("a",), options={"Kafka.isolation.level": "READ_UNCOMMITTED"})
+    assert resolve(spec(open_too), FIRST, END, Log())["one"].end == {"a": {0: 22, 1: 22}}
+    assert resolve(ONE, FIRST, END, Log())["one"].end == {"a": {0: 20, 1: 20}}
 
 
 def test_a_time_after_the_last_record_is_the_end_and_a_range_never_ends_before_it_begins():

@@ -125,6 +125,13 @@ def test_a_checkpoint_is_moved_and_keeps_what_is_no_offset(tmp_path):
     assert not (tmp_path / "offsets" / ".3.crc").exists()
 
 
+def test_a_topic_that_is_moved_as_a_whole_is_that_of_today(tmp_path):
+    batch(tmp_path, 3, [{"e": {"0": 7, "1": 2}, "f": {"0": 1}, "#topicIds": {"e": "x", "f": "y"}}])
+    move, _ = plan_move(batches(tmp_path), {TopicPartition("e", 0): 0, TopicPartition("e", 1): 0}, lambda number: False)
+    execute(tmp_path, move)
+    assert batches(tmp_path)[0].ends == ({"e": {"0": 0, "1": 0}, "f": {"0": 1}, "#topicIds": {"f": "y"}},)
+
+
 @pytest.mark.parametrize("was_published", [True, False])
 def test_a_micro_batch_under_way_is_finished_when_it_was_published_and_forgotten_when_not(tmp_path, was_published):
     batch(tmp_path, 3, [{"e": {"0": 7}}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from ottla.client.errors import BrokerError, ConnectionLostError
 from ottla.client.offsets import ListedOffset, OffsetAt
 from ottla.model.error_code import ErrorCode
 from ottla.native import decode_records
+from ottla.pipelines.runner import checkpoint_lease
 from ottla.pipelines.runner.checkpoint import CheckpointError
 from ottla.pipelines.runner.checkpoint_lease import LEASE_MS, CheckpointLeases, Driver, FencedError
 from ottla.pipelines.runner.lease_log import PARTITION, TOPIC, Entry, LeaseLog, Sign, Use, decoded, encoded, newer
@@ -32,6 +34,7 @@ class Brokers(ModelLog):
         self.after_append: list[Callable[[], None]] = []
         self.shows_end: int | None = None
         self.settings: dict[str, str] = {}
+        self.closed = threading.Event()
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         if topic.name in self.partitions:
@@ -60,6 +63,9 @@ class Brokers(ModelLog):
         if self.after_append:
             self.after_append.pop(0)()
         return produced
+
+    def close(self) -> None:
+        self.closed.set()
 
     def compact(self) -> None:
         """Keep the newest record of each key."""
@@ -263,3 +269,18 @@ def test_a_claim_to_a_generation_that_another_uses_is_nothing():
     assert newer(late, entry("a", 1, Use.USES)) is late
     assert newer(uses, Entry("c", "b", None)) is uses
     assert newer(uses, Entry("c", "a", None)) is None
+
+
+def test_brokers_that_are_away_do_not_hold_up_a_driver_that_ends(monkeypatch):
+    monkeypatch.setattr(checkpoint_lease, "LEAVE_SECONDS", 0.01)
+    brokers = Brokers()
+    with leases(brokers, "a") as held:
+        held.take(WANTED, silent)
+
+        def away() -> None:
+            brokers.closed.wait()
+            raise ConnectionLostError("closed")
+
+        brokers.before_append.append(away)
+    assert brokers.closed.is_set()
+    assert not brokers.before_append

@@ -99,6 +99,35 @@ def test_a_reason_is_one_line_of_bounded_length():
     assert reason_of("") == "no reason given"
 
 
+PLANNED = """\
+=== Streaming Query ===
+Identifier: copy.out [id = 1, runId = 2]
+Logical Plan:
+WriteToMicroBatchDataSource copy.out
++- Filter CASE WHEN isnotnull(_reason) THEN raise_error(concat(a record does not decode: source events: the record , x))
+   +- Filter (note = Connection refused) AND raise_error(expectation failed: step sane)
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "verdict"),
+    [
+        ("ZeroDivisionError: division by zero", Verdict.UNKNOWN),
+        ("OptionError: 'out' does not exist on the broker", Verdict.HOPELESS),
+        ("BrokerUnreachableError: no broker answers", Verdict.UNREACHABLE),
+    ],
+)
+def test_what_the_plan_of_a_query_says_is_not_what_happened_to_it(raised, verdict):
+    failure = failure_of(
+        f"StreamingQueryException: [STREAM_FAILED] Query terminated\n{PLANNED}\n\nJVM stacktrace:\n"
+        f"org.apache.spark.sql.streaming.StreamingQueryException: Query terminated\n{PLANNED}"
+        "\tat org.apache.spark.sql.execution.streaming.StreamExecution.runStream(StreamExecution.scala:360)\n"
+        f"Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n{raised}\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner"
+    )
+    assert (failure.reason, failure.verdict) == (raised, verdict)
+
+
 def test_what_a_process_of_python_says_is_told_without_what_it_was_doing():
     said = (
         "Failed when Python streaming data source perform initialOffset: pyspark_ottla.options.OptionError: 'in' does"

@@ -85,6 +85,12 @@ def test_the_steps_that_read_a_wrong_one_are_not_wrong_for_it() -> None:
     assert len(mistakes_of(WHOLE.replace("deduplicate =", "dedupe ="))) == 2
 
 
+def test_what_only_a_sink_with_a_wrong_name_reads_is_not_warned_of() -> None:
+    told = mistakes_of(WHOLE.replace('[[sinks]]\nname = "delays"', '[[sinks]]\nname = "hourly"', 1))
+    assert len(told) == 1, told
+    assert "the name hourly is taken" in str(told[0])
+
+
 def test_a_step_and_a_source_that_nothing_reads_are_warned_of_and_the_file_is_taken() -> None:
     text = WHOLE.replace('input = "named"', 'input = "sane"').replace('input = "hourly"', 'input = "sane"')
     found, told = spec.check_text(text.encode(), file="p.toml", directory=Path())
@@ -120,7 +126,7 @@ def test_an_empty_file_says_what_a_pipeline_must_have() -> None:
         (
             b"name = 'a'\nname = 'b'",
             "p.toml",
-            "2:11: this is not TOML: Cannot overwrite a value (texts stand in quotat",
+            "2:11: this is not TOML: Cannot overwrite a value (this key or table",
         ),
         (b"a = 1\nb = '\xff'", "p.toml", "2:6: the file is not UTF-8 (save it as UTF-8)"),
         (b"name: a", "p.json", "1:1: a pipeline file ends in .toml, .yaml or .yml, not .json"),

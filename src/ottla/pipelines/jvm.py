@@ -1,0 +1,62 @@
+"""The JVM of a session as a process: started by PySpark, ended by us, at whatever moment.
+
+PySpark gives the process away when the JVM has said that it is ready. Of a driver that is interrupted before, the JVM
+would stay for ever: the file is gone by then in which it says so, and a JVM that cannot write it does not look whether
+its driver lives.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+STOP_SECONDS: Final = 10
+"""For what a JVM does when it is told to end; the queries have ended by then."""
+
+
+class Jvm:
+    """A JVM that is started once. It has a session of its own: what is sent to all processes of a terminal or a service
+    reaches the driver alone, which ends the JVM when its queries have ended.
+    """
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def launch(self, conf: Any, streams: Mapping[str, Any]) -> Any:
+        """PySpark's gateway to it. Raises what PySpark raises, and KeyboardInterrupt."""
+        from pyspark import java_gateway
+
+        class Kept(subprocess.Popen[bytes]):
+            def __init__(kept, *arguments: Any, **settings: Any) -> None:  # noqa: N805
+                self._processes.append(kept)
+                super().__init__(*arguments, **settings)
+
+        before, java_gateway.Popen = java_gateway.Popen, Kept  # type: ignore[attr-defined, assignment]
+        try:
+            return java_gateway.launch_gateway(conf, {**streams, "start_new_session": True})  # type: ignore[no-untyped-call]
+        finally:
+            java_gateway.Popen = before  # type: ignore[attr-defined]
+
+    def end(self) -> None:
+        """End it, with what it was started by; by force when it takes its time, or this is interrupted."""
+        for process in self._processes:
+            # One that could not be started, or had not been yet, has no number.
+            if getattr(process, "pid", None) is None or process.poll() is not None:
+                continue
+            try:
+                _send(process, signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(STOP_SECONDS)
+            finally:
+                if process.poll() is None:
+                    _send(process, signal.SIGKILL)
+                    process.wait()
+        self._processes.clear()
+
+
+def _send(process: subprocess.Popen[bytes], number: int) -> None:
+    """To the process and those below it that stayed in its session: before it is a JVM, a script waits for another."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
