@@ -18,8 +18,8 @@ from chaos.cluster_chapter import ClusterRound
 from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
 from chaos.disk_trouble import failing_disk, full_disk, read_only_disk, remounted_disk
-from chaos.faulty_disk import CompilerError
 from chaos.loop_image import LoopImageError
+from chaos.preloaded import CompilerError
 from chaos.read_errors import unreadable_disk
 from chaos.report import Report
 from chaos.stage import TroubleOutcome

@@ -64,7 +64,7 @@ class BrokerNetwork:
         _run("ip", "addr", "add", f"{self.host}/24", "dev", self._bridge)
         _run("ip", "link", "set", self._bridge, "up")
         for broker_id in self.brokers:
-            namespace, outer = self._namespace(broker_id), f"{self._bridge}v{broker_id}"
+            namespace, outer = self._namespace(broker_id), self._outer(broker_id)
             _run("ip", "netns", "add", namespace)
             _run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", namespace)
             _run("ip", "link", "set", outer, "master", self._bridge, "up")
@@ -81,6 +81,8 @@ class BrokerNetwork:
 
     def __exit__(self, *_: object) -> None:
         for broker_id in self.brokers:
+            # A namespace ends some time after it is deleted, and its devices with it, whose names are needed again.
+            _run("ip", "link", "del", self._outer(broker_id))
             _run("ip", "netns", "del", self._namespace(broker_id))
         _run("ip", "link", "del", self._bridge)
 
@@ -109,6 +111,9 @@ class BrokerNetwork:
 
     def _namespace(self, broker_id: int) -> str:
         return f"{self._bridge}n{broker_id}"
+
+    def _outer(self, broker_id: int) -> str:
+        return f"{self._bridge}v{broker_id}"
 
     def _set(self, broker_ids: Iterable[int]) -> str:
         return f"{{ {', '.join(map(self.address, broker_ids))} }}"

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from chaos.history import Delivery, FinalState, History, Outcome, Partition, Send
+from chaos.history import Commit, Delivery, FinalState, History, Outcome, Partition, Send
 from workload.payload import Payload
+
+Commits = dict[tuple[str, Partition], list[Commit]]
+"""Those of each group and partition."""
 
 
 class Kind(Enum):
@@ -30,6 +33,7 @@ class Kind(Enum):
     SKIPPED = "never delivered to a group"
     COPIED_WRONG = "a copy in transactions that is not what was copied"
     DIVERGED = "replicas that are not the same"
+    MISPLACED = "replicas that are not where they were asked to be"
     TOPIC_LOST = "a topic that was acknowledged is not there, or not whole"
 
 
@@ -46,10 +50,13 @@ class Violation:
 
 def check(history: History, final: FinalState) -> list[Violation]:
     """Everything that is wrong."""
+    commits: Commits = defaultdict(list)
+    for commit in history.commits:
+        commits[commit.group, commit.partition].append(commit)
     return [
         *_check_logs(history, final),
-        *_check_deliveries(history, final),
-        *_check_commits(history),
+        *_check_deliveries(history, final, commits),
+        *_check_commits(history, commits),
         *_check_topics(history, final),
     ]
 
@@ -114,7 +121,7 @@ def _check_acknowledged(
             yield Violation(Kind.LOST, where)
 
 
-def _check_deliveries(history: History, final: FinalState) -> Iterator[Violation]:
+def _check_deliveries(history: History, final: FinalState, commits: Commits) -> Iterator[Violation]:
     at = {partition: dict(records) for partition, records in final.records.items()}
     delivered: dict[tuple[str, Partition], set[int]] = defaultdict(set)
     for delivery in history.deliveries:
@@ -130,7 +137,7 @@ def _check_deliveries(history: History, final: FinalState) -> Iterator[Violation
                 kind = Kind.SKIPPED if after > before else Kind.REDELIVERED
                 yield Violation(kind, f"{delivery.group}, {_name(delivery.partition)}: {after} comes after {before}")
         delivered[delivery.group, delivery.partition].update(offsets)
-        yield from _check_start(delivery, history)
+        yield from _check_start(delivery, commits[delivery.group, delivery.partition])
     for (group, partition), seen in delivered.items():
         missing = at.get(partition, {}).keys() - seen
         if missing:
@@ -138,12 +145,12 @@ def _check_deliveries(history: History, final: FinalState) -> Iterator[Violation
             yield Violation(Kind.SKIPPED, where)
 
 
-def _check_start(delivery: Delivery, history: History) -> Iterator[Violation]:
+def _check_start(delivery: Delivery, commits: list[Commit]) -> Iterator[Violation]:
     """A member begins at the committed offset: not below what was acknowledged, not above what was asked for."""
     if not delivery.records:
         return
     first = delivery.records[0][0]
-    least, most = _committed_range(history, delivery.group, delivery.partition, delivery.assigned_at)
+    least, most = _committed_range(commits, delivery.assigned_at)
     where = f"{delivery.group}, {_name(delivery.partition)}: begins at {first}"
     if first < least:
         yield Violation(Kind.REDELIVERED, f"{where}, {least} was committed")
@@ -151,9 +158,9 @@ def _check_start(delivery: Delivery, history: History) -> Iterator[Violation]:
         yield Violation(Kind.SKIPPED, f"{where}, nobody committed more than {most}")
 
 
-def _check_commits(history: History) -> Iterator[Violation]:
+def _check_commits(history: History, commits: Commits) -> Iterator[Violation]:
     for seen in history.committed_offsets:
-        least, most = _committed_range(history, seen.group, seen.partition, seen.invoked_at)
+        least, most = _committed_range(commits[seen.group, seen.partition], seen.invoked_at)
         where = f"{seen.group}, {_name(seen.partition)}: {seen.offset}"
         if (seen.offset or 0) < least:
             yield Violation(Kind.COMMIT_LOST, f"{where}, {least} was acknowledged before")
@@ -161,11 +168,11 @@ def _check_commits(history: History) -> Iterator[Violation]:
             yield Violation(Kind.COMMIT_INVENTED, f"{where}, nobody committed more than {most}")
 
 
-def _committed_range(history: History, group: str, partition: Partition, at: float) -> tuple[int, int]:
-    """The least and the most that can be committed when somebody asks at a time."""
+def _committed_range(commits: list[Commit], at: float) -> tuple[int, int]:
+    """The least and the most of what was committed that can be there when somebody asks at a time."""
     least = most = 0
-    for commit in history.commits:
-        if commit.group == group and commit.partition == partition and commit.outcome is not Outcome.FAIL:
+    for commit in commits:
+        if commit.outcome is not Outcome.FAIL:
             most = max(most, commit.offset)
             if commit.outcome is Outcome.OK and commit.completed_at < at:
                 least = max(least, commit.offset)

@@ -7,7 +7,7 @@ Beside the load a topic is copied in transactions by processes that are killed a
 made.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -30,8 +30,9 @@ from tests.cluster import Cluster
 from workload.worker import PATIENCE_S, Worker
 
 TOPICS = {"load-confluent": 2, "load-aiokafka": 2}
-PARTITIONS = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
 COPIED_TOPICS = dict.fromkeys(copier_chain.TOPICS, copier_chain.PARTITION_COUNT)
+ALL_TOPICS = (*TOPICS, *COPIED_TOPICS, keyed_producer.TOPIC, *COORDINATED)
+"""All that is used; those of coordinators are there once somebody has needed them."""
 REPLICAS = 3
 TOPIC_CONFIG = {"min.insync.replicas": "2", "segment.bytes": "1048576", "index.interval.bytes": "512"}
 BROKER_SETTINGS = {
@@ -69,9 +70,15 @@ def run_cluster_chapter(
     faults: Sequence[tuple[str, Callable[[], None]]],
     rng: Random,
     on_round: Callable[[ClusterRound], None],
+    topics: Mapping[str, int] = TOPICS,
+    wait_for_load: Callable[[], None] = lambda: None,
 ) -> ClusterResult:
-    """Do each of `faults`, by name, to a new cluster, and check everything. Raises when it does not come back."""
-    with cluster, Load(cluster) as load:
+    """Do each of `faults`, by name, to a new cluster, and check everything. Raises when it does not come back.
+
+    `topics` are those of the two producers, with so many partitions; `wait_for_load` comes before the first fault.
+    """
+    with cluster, Load(cluster, topics) as load:
+        wait_for_load()
         for number, (name, fault) in enumerate(faults):
             on_round(load.round(number, name, fault, rng))
         return load.settle()
@@ -80,18 +87,19 @@ def run_cluster_chapter(
 class Load:
     """Who uses the cluster, and what came of it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Mapping[str, int]) -> None:
         self.cluster = cluster
+        self.partitions = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
         self.result = ClusterResult()
         self.recorder, self.copied, self.compacted = Recorder(), Recorder(), Recorder()
         cluster.wait_until_registered()
         bootstrap = cluster.bootstrap
-        create_load_topics(bootstrap, {**TOPICS, **COPIED_TOPICS}, TOPIC_CONFIG, REPLICAS)
+        create_load_topics(bootstrap, {**topics, **COPIED_TOPICS}, TOPIC_CONFIG, REPLICAS)
         compacted = {**TOPIC_CONFIG, **keyed_producer.CONFIG, "segment.ms": "300"}
         create_load_topics(bootstrap, {keyed_producer.TOPIC: 1}, compacted, REPLICAS)
         self.producers: list[LoadProducer] = [
-            ConfluentProducer("confluent", bootstrap, self.recorder, "load-confluent", TOPICS["load-confluent"]),
-            AiokafkaProducer("aiokafka", bootstrap, self.recorder, "load-aiokafka", TOPICS["load-aiokafka"]),
+            ConfluentProducer("confluent", bootstrap, self.recorder, "load-confluent", topics["load-confluent"]),
+            AiokafkaProducer("aiokafka", bootstrap, self.recorder, "load-aiokafka", topics["load-aiokafka"]),
         ]
         self.of_chain = ConfluentProducer(
             "copied", bootstrap, self.copied, copier_chain.SOURCE, copier_chain.PARTITION_COUNT
@@ -99,11 +107,14 @@ class Load:
         self.keyed = KeyedProducer("keyed", bootstrap, self.compacted, keyed_producer.TOPIC, 1)
         for producer, count in {**dict.fromkeys(self.producers, 2), self.of_chain: 1, self.keyed: 1}.items():
             producer.records_per_tick = count
+        for producer in self.producers:
+            # So that many partitions have something in them before long, too.
+            producer.value_bytes = 1000 * max(1, len(self.partitions) // 25)
         self.copiers = CopierChain(bootstrap, cluster.directory / "copiers.stderr")
         self.members: list[GroupMember] = [
-            ConfluentMember("group-confluent", bootstrap, self.recorder, PARTITIONS),
-            ConfluentMember("group-consumer", bootstrap, self.recorder, PARTITIONS, protocol="consumer"),
-            AiokafkaMember("group-aiokafka", bootstrap, self.recorder, PARTITIONS),
+            ConfluentMember("group-confluent", bootstrap, self.recorder, self.partitions),
+            ConfluentMember("group-consumer", bootstrap, self.recorder, self.partitions, protocol="consumer"),
+            AiokafkaMember("group-aiokafka", bootstrap, self.recorder, self.partitions),
         ]
         self.topics = TopicMaker(bootstrap, self.recorder, REPLICAS)
         self.workers: list[Worker] = [*self.producers, *self.members, self.of_chain, self.keyed, self.copiers]
@@ -140,7 +151,7 @@ class Load:
 
     def wait_until_in_sync(self) -> None:
         """Wait until all replicas of all topics of the load, and of the coordinators', are in sync."""
-        for topic in (*TOPICS, *COPIED_TOPICS, keyed_producer.TOPIC, *COORDINATED):
+        for topic in ALL_TOPICS:
             self.cluster.wait_until_in_sync(topic, REPLICAS, 2 * PATIENCE_S)
 
     def settle(self) -> ClusterResult:
@@ -149,7 +160,7 @@ class Load:
         for producer in (*self.producers, self.of_chain, self.keyed):
             producer.stop()
         self.topics.settle()
-        final = read_final_state(bootstrap, PARTITIONS)
+        final = read_final_state(bootstrap, self.partitions)
         ends = {partition: len(records) for partition, records in final.records.items()}
         wait_for_members(self.members, ends)
         for member in self.members:
@@ -163,10 +174,11 @@ class Load:
             *check(recorder.history, final),
             *copies,
             *check_compacted(self.compacted.history.sends, kept),
-            *check_replicas(directories, [*PARTITIONS, *copied]),
+            *check_replicas(directories, [*self.partitions, *copied]),
         ]
         history = recorder.history
         result.counts = {
+            "records sent": len(history.sends),
             "records acknowledged": sum(send.outcome is Outcome.OK for send in history.sends),
             "records read back": sum(ends.values()),
             "records delivered to groups": sum(len(delivery.records) for delivery in history.deliveries),

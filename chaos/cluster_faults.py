@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from random import Random
 
+from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
-from tests.cluster import Cluster
+from tests.cluster import Cluster, wait_until
+from workload.worker import PATIENCE_S
 
 AWAY_S = 3.0
 """The longest that a broker that was killed or stopped stays away."""
@@ -54,6 +56,14 @@ def stop(cluster: Cluster, rng: Random) -> None:
     broker.start()
 
 
+def rolling_restart(cluster: Cluster, _rng: Random) -> None:
+    """As an operator does with a new version: one after the other, each when all replicas are in sync again."""
+    for broker in cluster.brokers.values():
+        broker.stop()
+        broker.start()
+        wait_until(lambda: _all_in_sync(cluster), "all replicas in sync", 2 * PATIENCE_S)
+
+
 def pause(cluster: Cluster, rng: Random) -> None:
     """Nobody hears of it until the time of silence is over; then it goes on as if it still led what it led."""
     broker = rng.choice(list(cluster.brokers.values()))
@@ -72,8 +82,15 @@ FAULTS: dict[str, Fault] = {
     "kill -9 of two": kill_two,
     "kill -9 of all": kill_all,
     "stop": stop,
+    "rolling restart": rolling_restart,
     "pause": pause,
 }
+
+
+def _all_in_sync(cluster: Cluster) -> bool:
+    with BlockingClient(cluster.bootstrap) as client:
+        partitions = [each for topic in client.topics().values() for each in topic.partitions]
+    return all(each.leader >= 0 and set(each.isr) >= set(each.replicas) for each in partitions)
 
 
 def _kill(brokers: Sequence[BrokerProcess], rng: Random) -> None:

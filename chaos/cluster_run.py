@@ -1,22 +1,40 @@
 """Many faults of a cluster, in chapters, each with three brokers and a checker of its own."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from random import Random
 
-from chaos.cluster_chapter import BROKER_SETTINGS, REPLICAS, ClusterResult, ClusterRound, run_cluster_chapter
+from chaos import reassignments
+from chaos.cluster_chapter import (
+    ALL_TOPICS,
+    BROKER_SETTINGS,
+    REPLICAS,
+    ClusterResult,
+    ClusterRound,
+    run_cluster_chapter,
+)
 from chaos.cluster_faults import FAULTS
 from chaos.crash_run import summary, sums
 from chaos.host_cluster import HostCluster, why_not
 from chaos.host_faults import FLUSHED_ONLY, HOST_FAULTS, ON_REQUEST
+from chaos.reassignments import REASSIGNMENTS, Reassigner
 from tests.cluster import Cluster
 
-ROUNDS_PER_CHAPTER = 24
-ROUNDS_OF_HOSTS = 12
-"""Those take longer: so few in a chapter, that there are chapters of both kinds in a run."""
+
+class Kind(Enum):
+    """What there is in a chapter, and how many rounds at most; its directory has the name."""
+
+    PROCESSES = "cluster", 24
+    REASSIGNMENTS = "reassignments", 6
+    HOSTS = "hosts", 12
+
+    def __init__(self, label: str, rounds_max: int) -> None:
+        self.label = label
+        self.rounds_max = rounds_max
 
 
 @dataclass(slots=True)
@@ -45,7 +63,7 @@ class ClusterReport:
     def by_fault(self) -> dict[str, dict[str, dict[str, float]]]:
         """Seconds without an acknowledgement, and until all were in sync again, for each fault: p50, p90 and max."""
         found: dict[str, dict[str, dict[str, float]]] = {}
-        for name in (*FAULTS, *HOST_FAULTS):
+        for name in (*FAULTS, *REASSIGNMENTS, *HOST_FAULTS):
             rounds = [each for each in self.rounds if each.fault == name]
             if rounds:
                 silence = summary([each.silence_s for each in rounds])
@@ -53,10 +71,11 @@ class ClusterReport:
         return found
 
     def as_json(self) -> dict[str, object]:
-        """Everything but the single rounds."""
+        """Everything."""
         return {
             "seed": self.seed,
             "rounds": len(self.rounds),
+            "each": [asdict(each) for each in self.rounds],
             "seconds": self.by_fault(),
             "counts": self.counts(),
             "violations": self.violations,
@@ -68,6 +87,15 @@ def plan_faults(rounds: int, kinds: Sequence[str], rng: Random) -> list[str]:
     faults = [kinds[index % len(kinds)] for index in range(rounds)]
     rng.shuffle(faults)
     return faults
+
+
+def plan_kinds(rounds: int, kinds: Mapping[Kind, Sequence[str]], rng: Random) -> dict[Kind, list[str]]:
+    """The faults of each kind, whose share of the rounds is that of its faults; the first has what is left over."""
+    count = sum(map(len, kinds.values()))
+    shares = {kind: rounds * len(names) // count for kind, names in kinds.items() if names}
+    for kind in list(shares)[:1]:
+        shares[kind] += rounds - sum(shares.values())
+    return {kind: plan_faults(share, kinds[kind], rng) for kind, share in shares.items()}
 
 
 def _told(on_round: Callable[[int, ClusterRound], None], first: int, done: ClusterRound) -> None:
@@ -84,28 +112,26 @@ def run_cluster(
     """
     rng = Random(seed)
     report = ClusterReport(seed)
-    of_processes = [name for name in FAULTS if wanted in name]
-    of_hosts = [name for name in HOST_FAULTS if wanted in name and (wanted == name or name not in ON_REQUEST)]
-    reason = why_not() if of_hosts else None
+    kinds = {
+        Kind.PROCESSES: [name for name in FAULTS if wanted in name],
+        Kind.REASSIGNMENTS: [name for name in REASSIGNMENTS if wanted in name],
+        Kind.HOSTS: [name for name in HOST_FAULTS if wanted in name and (wanted == name or name not in ON_REQUEST)],
+    }
+    reason = why_not() if kinds[Kind.HOSTS] else None
     if reason is not None:
         report.left_out = reason
-        of_hosts = []
-    kinds = len(of_processes) + len(of_hosts)
-    share = rounds * len(of_hosts) // kinds if kinds else 0
-    plans = [(False, plan_faults(rounds - share if of_processes else 0, of_processes, rng))]
-    plans.append((True, plan_faults(share, of_hosts, rng)))
+        kinds[Kind.HOSTS] = []
     first = 0
-    for is_of_hosts, plan in plans:
-        length = ROUNDS_OF_HOSTS if is_of_hosts else ROUNDS_PER_CHAPTER
-        for number, start in enumerate(range(0, len(plan), length)):
+    for kind, plan in plan_kinds(rounds, kinds, rng).items():
+        for number, start in enumerate(range(0, len(plan), kind.rounds_max)):
             flushes = number % 2 == 0
-            faults = plan[start : start + length]
+            faults = plan[start : start + kind.rounds_max]
             if not flushes:
                 faults = [name for name in faults if name not in FLUSHED_ONLY]
-            directory = root / f"{'hosts' if is_of_hosts else 'cluster'}-{number}"
+            directory = root / f"{kind.label}-{number}"
             directory.mkdir()
             settings = {**BROKER_SETTINGS, "log.flush.before.ack": str(flushes).lower()}
-            chapter = _chapter(directory, settings, faults, rng, partial(_told, on_round, first), of_hosts=is_of_hosts)
+            chapter = _chapter(kind, directory, settings, faults, rng, partial(_told, on_round, first))
             report.chapters.append(chapter)
             first += len(faults)
             if not chapter.violations:
@@ -114,18 +140,24 @@ def run_cluster(
 
 
 def _chapter(
+    kind: Kind,
     directory: Path,
     settings: dict[str, str],
-    faults: Sequence[str],
+    names: Sequence[str],
     rng: Random,
     on_round: Callable[[ClusterRound], None],
-    *,
-    of_hosts: bool,
 ) -> ClusterResult:
-    if of_hosts:
+    if kind is Kind.HOSTS:
         hosts = HostCluster(directory, REPLICAS, settings)
-        return run_cluster_chapter(
-            hosts, [(name, partial(HOST_FAULTS[name], hosts, rng)) for name in faults], rng, on_round
-        )
+        of_hosts = [(name, partial(HOST_FAULTS[name], hosts, rng)) for name in names]
+        return run_cluster_chapter(hosts, of_hosts, rng, on_round)
+    if kind is Kind.REASSIGNMENTS:
+        cluster = Cluster(directory, reassignments.BROKERS, settings)
+        reassigner = Reassigner(cluster, ALL_TOPICS)
+        moves = [(name, partial(REASSIGNMENTS[name], reassigner, rng)) for name in names]
+        result = run_cluster_chapter(cluster, moves, rng, on_round, reassignments.TOPICS, reassigner.wait_until_filled)
+        result.violations += reassigner.violations
+        result.counts |= reassigner.counts
+        return result
     cluster = Cluster(directory, REPLICAS, settings)
-    return run_cluster_chapter(cluster, [(name, partial(FAULTS[name], cluster, rng)) for name in faults], rng, on_round)
+    return run_cluster_chapter(cluster, [(name, partial(FAULTS[name], cluster, rng)) for name in names], rng, on_round)

@@ -1,6 +1,6 @@
 """Copiers one behind the other: what comes out at the end is exactly what went in, whoever dies when.
 
-source --> copier 1 --> copied-1 --> copier 2 --> copied-2
+source --> confluent-kafka --> copied-1 --> aiokafka --> copied-2
 """
 
 import subprocess
@@ -16,7 +16,8 @@ from chaos.read_back import read_partition
 from workload.worker import PATIENCE_S, Worker
 
 SOURCE = "chain-source"
-LINKS = ((SOURCE, "copied-1"), ("copied-1", "copied-2"))
+LINKS = ((SOURCE, "copied-1", "chaos.copier"), ("copied-1", "copied-2", "chaos.aiokafka_copier"))
+"""From which topic to which, and the program that copies: each is of another client library."""
 TOPICS = (SOURCE, "copied-1", "copied-2")
 PARTITION_COUNT = 2
 POLL_S = 0.05
@@ -57,17 +58,17 @@ class CopierChain(Worker):
 
     def _start(self, index: int) -> "subprocess.Popen[bytes]":
         self.started_count += 1
-        source, target = LINKS[index]
+        source, target, program = LINKS[index]
         names = (self._bootstrap, source, target, f"copier-{index}", str(PARTITION_COUNT))
         with self._log_path.open("a") as log:
-            return subprocess.Popen([sys.executable, "-m", "chaos.copier", *names], stderr=log)
+            return subprocess.Popen([sys.executable, "-m", program, *names], stderr=log)
 
 
 def check_copies(bootstrap: str) -> Iterator[Violation]:
     """What is wrong with the copies, once the copiers had the time to come to the end."""
     for partition in range(PARTITION_COUNT):
         original = [each.value for each in read_partition(bootstrap, SOURCE, partition)]
-        for _, target in LINKS:
+        for _, target, _ in LINKS:
             copied = _read_until(bootstrap, target, partition, len(original))
             if copied != original:
                 yield Violation(Kind.COPIED_WRONG, f"{target}-{partition}: {_difference(original, copied)}")

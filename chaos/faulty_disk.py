@@ -1,14 +1,10 @@
 """A disk whose calls can be made to fail while a broker runs: `faulty_io.c`, compiled here and preloaded there."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
+from chaos.preloaded import build
+
 SOURCE = Path(__file__).with_name("faulty_io.c")
-
-
-class CompilerError(Exception):
-    """The library cannot be built here; the message says why."""
 
 
 class FaultyDisk:
@@ -16,16 +12,8 @@ class FaultyDisk:
 
     def __init__(self, directory: Path) -> None:
         """Build the library in `directory`. Raises CompilerError."""
-        compiler = shutil.which("gcc") or shutil.which("cc")
-        if compiler is None:
-            raise CompilerError("there is no C compiler")
-        library = directory / "faulty_io.so"
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CompilerError(done.stderr.strip())
         self._control = directory / "faulty_io.rules"
-        self.environment = {"LD_PRELOAD": str(library), "FAULTY_IO_CONTROL": str(self._control)}
+        self.environment = {"LD_PRELOAD": str(build(SOURCE, directory)), "FAULTY_IO_CONTROL": str(self._control)}
 
     def fail(self, path_part: str, error: int, *calls: str) -> None:
         """From now on `calls` (write, sync, read, send) on paths that contain `path_part` fail with `error`."""

@@ -1,13 +1,14 @@
-"""A cluster as if each broker had a host: a network address and a disk of its own, the metadata in ZooKeeper."""
+"""A cluster as if each broker had a host: an address, a disk and a clock of its own, the metadata in ZooKeeper."""
 
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from chaos import broker_network, loop_image
+from chaos import broker_network, loop_image, preloaded
 from chaos.broker_network import BrokerNetwork
 from chaos.loop_image import LoopImage
+from chaos.shifted_clock import ShiftedClock
 from tests.cluster import Cluster
 from tools.zookeeper import ZooKeeperServers
 
@@ -17,7 +18,7 @@ DISK_MB = 512
 
 def why_not() -> str | None:
     """Why there can be none here; None when there can."""
-    return broker_network.why_not() or loop_image.why_not()
+    return broker_network.why_not() or loop_image.why_not() or preloaded.why_not()
 
 
 class HostCluster(Cluster):
@@ -31,6 +32,8 @@ class HostCluster(Cluster):
         self.zookeeper = ZooKeeperServers(directory / "zookeeper", ZOOKEEPER_SERVERS, host="0.0.0.0")
         hosts = ",".join(f"{self.network.host}:{port}" for port in self.zookeeper.ports)
         super().__init__(directory, count, settings, metadata=f"zookeeper://{hosts}/ottla")
+        self.clocks: dict[int, ShiftedClock] = {}
+        """From `__enter__` on."""
         self._around = ExitStack()
         for broker_id, broker in self.brokers.items():
             broker.data_dir = self.disks[broker_id].mount_point / str(broker_id)
@@ -43,6 +46,11 @@ class HostCluster(Cluster):
             around.enter_context(self.network)
             for disk in self.disks.values():
                 around.enter_context(disk)
+            for broker_id, broker in self.brokers.items():
+                directory = self.directory / f"clock-{broker_id}"
+                directory.mkdir()
+                self.clocks[broker_id] = clock = ShiftedClock(directory)
+                broker.environment = clock.environment
             around.enter_context(self.zookeeper)
             around.callback(self.kill)
             self.start()

@@ -16,6 +16,8 @@ CUT_OFF_S = 45.0
 """For the controller to miss the others, and for another to be elected and to miss the first, twice over."""
 MINUTES_S = 300.0
 FULL_S = 12.0
+CLOCK_S = 50 * 60.0
+"""How far clocks jump at most: a broker refuses records that are an hour later than it thinks it is."""
 SESSION_ENDED_S = 12.0
 """A broker whose disk is new is another one for ZooKeeper until the session of the one before has ended."""
 
@@ -98,6 +100,17 @@ def pause_leader(cluster: HostCluster, rng: Random) -> None:
         leader.resume()
 
 
+def clocks_jump(cluster: HostCluster, rng: Random) -> None:
+    """Each broker's by as much as it likes, ahead or back, and after a while to the right time again."""
+    try:
+        for clock in cluster.clocks.values():
+            clock.shift(rng.uniform(-CLOCK_S, CLOCK_S))
+        time.sleep(rng.uniform(*CUT_S))
+    finally:
+        for clock in cluster.clocks.values():
+            clock.shift(0)
+
+
 def full_disk(cluster: HostCluster, rng: Random) -> None:
     """Of one, who leads some partitions and follows in others."""
     ballast = cluster.disks[_any(cluster, rng)].fill()
@@ -138,6 +151,7 @@ HOST_FAULTS: dict[str, HostFault] = {
     "network: to ZooKeeper": cut_from_zookeeper,
     "network: controller to ZooKeeper": cut_controller_from_zookeeper,
     "pause of a leader, twice its session": pause_leader,
+    "clocks jump": clocks_jump,
     "disk full": full_disk,
     "disk lost": lost_disk,
     "power cut of one": power_cut,

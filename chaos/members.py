@@ -18,7 +18,8 @@ from chaos.recorder import Recorder
 from workload.payload import read_value
 from workload.worker import PATIENCE_S, Worker
 
-COMMIT_EVERY_RECORDS = 20
+COMMIT_EVERY_RECORDS = 5
+"""For each partition that a member reads."""
 POLL_S = 0.05
 SESSION_MS = 10_000
 
@@ -71,7 +72,7 @@ class GroupMember(Worker):
 
     def commits_due(self) -> list[Commit]:
         """What to commit now, if it is time."""
-        if self._uncommitted < COMMIT_EVERY_RECORDS:
+        if self._uncommitted < COMMIT_EVERY_RECORDS * len(self.partitions):
             return []
         self._uncommitted = 0
         return [

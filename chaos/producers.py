@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from itertools import count
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaTimeoutError
 from confluent_kafka import KafkaError, Message, Producer
 
 from chaos.history import Send
@@ -99,7 +101,11 @@ class AiokafkaProducer(LoadProducer):
     async def _produce(self, producer: AIOKafkaProducer) -> "asyncio.Future[object]":
         send, value = self.next_record()
         topic, partition = send.partition
-        future: asyncio.Future[object] = await producer.send(topic, value=value, partition=partition)
+        future = None
+        while future is None:
+            # Where all are away for long, there may be no room for it in time. Then nobody has it.
+            with suppress(KafkaTimeoutError):
+                future = await producer.send(topic, value=value, partition=partition)
 
         def delivered(done: "asyncio.Future[object]") -> None:
             if not done.cancelled() and done.exception() is None:

@@ -6,17 +6,19 @@ from random import Random
 
 import pytest
 
+from chaos import reassignments
 from chaos.bit_flip import PLACES, bit_flip
 from chaos.chapter import ChapterResult, run_chapter
-from chaos.cluster_chapter import BROKER_SETTINGS, REPLICAS, run_cluster_chapter
+from chaos.cluster_chapter import ALL_TOPICS, BROKER_SETTINGS, REPLICAS, run_cluster_chapter
 from chaos.cluster_faults import FAULTS
 from chaos.crash import PowerCut, kill
 from chaos.disk_trouble import failing_disk, full_disk
-from chaos.faulty_disk import CompilerError
 from chaos.host_cluster import HostCluster, why_not
 from chaos.host_faults import HOST_FAULTS
 from chaos.loop_image import LoopImage, LoopImageError
 from chaos.moments import Moment
+from chaos.preloaded import CompilerError
+from chaos.reassignments import REASSIGNMENTS, Reassigner
 from tests.cluster import Cluster
 
 
@@ -39,6 +41,20 @@ def test_nothing_acknowledged_is_lost_whoever_of_a_cluster_is_killed(tmp_path: P
     result = run_cluster_chapter(cluster, faults, rng, lambda _: None)
     assert result.violations == []
     assert result.counts["records acknowledged"] == result.counts["records read back"] > 0
+
+
+@pytest.mark.long
+def test_nothing_acknowledged_is_lost_while_a_cluster_moves_a_hundred_partitions(tmp_path: Path) -> None:
+    cluster, rng = Cluster(tmp_path, reassignments.BROKERS, dict(BROKER_SETTINGS)), Random(4)
+    reassigner = Reassigner(cluster, ALL_TOPICS)
+    moves = [(name, partial(move, reassigner, rng)) for name, move in REASSIGNMENTS.items()]
+    result = run_cluster_chapter(
+        cluster, moves, rng, lambda _: None, reassignments.TOPICS, reassigner.wait_until_filled
+    )
+    assert result.violations + reassigner.violations == []
+    assert result.counts["records acknowledged"] == result.counts["records read back"] > 0
+    assert reassigner.counts["reassignments cancelled"] > 0
+    assert reassigner.counts["on their way at a kill"] > 0
 
 
 @pytest.mark.long

@@ -9,7 +9,8 @@ from chaos import equal_replicas
 from chaos.checker import Kind
 from chaos.cluster_chapter import longest_silence
 from chaos.cluster_faults import FAULTS
-from chaos.cluster_run import plan_faults
+from chaos.cluster_run import Kind as Chapter
+from chaos.cluster_run import plan_faults, plan_kinds
 from chaos.equal_replicas import check_replicas
 from chaos.history import Outcome, Send
 from tests.unit.chaos.test_checker import payload
@@ -30,6 +31,20 @@ def test_the_longest_silence_is_that_of_the_partition_that_waits_longest():
 def test_faults_come_equally_often():
     planned = plan_faults(2 * len(FAULTS), list(FAULTS), Random(1))
     assert {name: planned.count(name) for name in FAULTS} == dict.fromkeys(FAULTS, 2)
+
+
+def test_each_kind_of_chapter_has_the_share_of_its_faults() -> None:
+    kinds = {Chapter.PROCESSES: ["a", "b", "c"], Chapter.REASSIGNMENTS: ["d"], Chapter.HOSTS: ["e", "f"]}
+    planned = plan_kinds(13, kinds, Random(1))
+    assert {kind: len(plan) for kind, plan in planned.items()} == {
+        Chapter.PROCESSES: 7,
+        Chapter.REASSIGNMENTS: 2,
+        Chapter.HOSTS: 4,
+    }
+    assert plan_kinds(3, {**kinds, Chapter.PROCESSES: [], Chapter.HOSTS: []}, Random(1)) == {
+        Chapter.REASSIGNMENTS: ["d"] * 3
+    }
+    assert plan_kinds(3, dict.fromkeys(kinds, ()), Random(1)) == {}
 
 
 def replicas(directory: Path, *contents: list[bytes]) -> list[Path]:
