@@ -151,6 +151,7 @@ SECTIONS = (
             Aim(f"{SPARK_WRITES}100 B", "warm rows/s", AT_LEAST, 1_000_000, absolute=True),
             Aim(f"{SPARK_WRITES}1 KB", "warm MB/s", AT_LEAST, 300, absolute=True),
             Aim(SPARK_LATENCY, "ms", AT_MOST, 1),
+            Aim(SPARK_LATENCY, "first micro-batch s", AT_MOST, 6.5, absolute=True),
         ),
     ),
     Section(

@@ -8,9 +8,9 @@ With `--rows` the rows of that run take the place of those that are published, a
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-import sys
 from pathlib import Path
 
 from benchmarks.beside_kafka.picture import draw
@@ -42,21 +42,25 @@ def published() -> Report:
     return Report.from_json(json.loads(FIGURES.read_text()))
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Copy and rewrite."""
-    only_rows = arguments[:1] == ["--rows"]
-    paths = arguments[only_rows:]
-    results = Path(paths[0]) if paths else ROOT / "build" / "bench"
-    if only_rows:
-        report = published().with_rows_of(Report.from_json(json.loads((results / "bench.json").read_text())))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", action="store_true", help="put the rows of this run in the place of those published")
+    parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "bench", help="default: %(default)s")
+    chosen = parser.parse_args(arguments)
+    figures, picture = chosen.results / "bench.json", chosen.results / "bench.png"
+    if not figures.is_file():
+        parser.error(f"{figures} is not there; `make bench` writes it")
+    if chosen.rows:
+        report = published().with_rows_of(Report.from_json(json.loads(figures.read_text())))
         FIGURES.write_text(json.dumps(report.as_json(), indent=1) + "\n")
         draw(report, PICTURE)
     else:
-        shutil.copy(results / "bench.json", FIGURES)
-        shutil.copy(results / "bench.png", PICTURE)
+        shutil.copy(figures, FIGURES)
+        shutil.copy(picture, PICTURE)
     DOCUMENT.write_text(with_tables(DOCUMENT.read_text(), published()))
     print(f"wrote {DOCUMENT.relative_to(ROOT)}, {FIGURES.relative_to(ROOT)} and {PICTURE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from pyspark_ottla import worker_python
+
 
 def quiet_session(jars: Sequence[str]) -> SparkSession:
     """All cores of this machine; it has run one job, so that its own start is not measured."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # As docs/spark.md says; Spark's own connector needs no Python.
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(f"local[{os.cpu_count() or 2}]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
