@@ -104,7 +104,7 @@ class BrokerProcess:
             return 0
         self.process.send_signal(signal_number)
         self.process.send_signal(signal.SIGCONT)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=300)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None

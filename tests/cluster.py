@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -10,9 +11,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from ottla.client.admin import NewTopic
+from ottla.client.asyncio_io import AsyncioIo
 from ottla.client.blocking import BlockingClient
+from ottla.client.brokers import ClusterDescription, describe_cluster
+from ottla.client.cluster import Cluster as ClientsCluster
 from ottla.client.cluster_metadata import ClusterMetadata, PartitionMetadata
 from ottla.client.errors import ClientError
+from ottla.client.options import ClientOptions
 from tests.broker_process import BrokerProcess
 
 T = TypeVar("T")
@@ -21,7 +26,7 @@ LOOK_AGAIN_S = 0.05
 """Between two looks at what is waited for: a request each, beside which brokers on two cores get on."""
 
 
-def wait_until(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+def wait_until(look: Callable[[], T | None], what: str, timeout_s: float = 180.0) -> T:
     """What `look` returns as soon as that is true; it may raise what clients raise. AssertionError after the time."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
@@ -103,6 +108,20 @@ class Cluster:
             client.metadata(topics)
             return client.cluster()
 
+    def serving(self, at: int) -> int:
+        """How many brokers serve, as a broker knows that runs."""
+
+        async def describe() -> ClusterDescription:
+            options = ClientOptions.of(self.brokers[at].bootstrap, api_timeout_ms=3_000, request_timeout_ms=3_000)
+            cluster = ClientsCluster(options, AsyncioIo())
+            try:
+                await cluster.connect()
+                return await describe_cluster(cluster)
+            finally:
+                cluster.close()
+
+        return sum(not each.is_fenced for each in asyncio.run(describe()).brokers)
+
     @property
     def _running(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values() if broker.is_running)
@@ -131,7 +150,7 @@ class Cluster:
             each.leader >= 0 and len(each.isr) >= count for each in self.metadata_of(topic).topics[topic].partitions
         )
 
-    def wait_until_in_sync(self, topic: str, count: int = 3, timeout_s: float = 60.0) -> None:
+    def wait_until_in_sync(self, topic: str, count: int = 3, timeout_s: float = 180.0) -> None:
         """Wait until `is_in_sync`."""
         wait_until(lambda: self.is_in_sync(topic, count), f"{count} in-sync replicas of {topic}", timeout_s)
 
@@ -147,10 +166,10 @@ class Cluster:
         return self.brokers[wait_until(lambda: max(0, self.metadata_of().controller_id), "a controller")]
 
     def wait_until_registered(self, count: int | None = None) -> None:
-        """Wait until every running broker tells clients of `count` brokers, all that run if not said."""
+        """Wait until every running broker knows of `count` brokers that serve, all that run if not said."""
         wanted = sum(broker.is_running for broker in self.brokers.values()) if count is None else count
         running = [node_id for node_id, broker in self.brokers.items() if broker.is_running]
         wait_until(
-            lambda: all(len(self.metadata_of(at=node_id).brokers) == wanted for node_id in running),
+            lambda: all(self.serving(at=node_id) == wanted for node_id in running),
             f"{wanted} brokers, seen by each",
         )

@@ -70,6 +70,9 @@ COMPATIBILITY_TAIL = """
 
 - **Produce is advertised from version 0** and served from 3, as Apache Kafka does: librdkafka takes the lowest version
   for the broker's message format (KAFKA-18659).
+- **Metadata of brokers that have just died**: as soon as a broker's connection to another is refused, it answers
+  LEADER_NOT_AVAILABLE for what that one led, for three seconds at most; Kafka names the dead leader until its session
+  has ended. Who died is told among the brokers for five seconds after it was fenced: librdkafka finds new leaders so.
 - **Metadata is never without brokers**: while the controller has heard none yet, as after a start of all at once,
   clients are told of all that are registered. Kafka tells of none, and librdkafka, which then forgets those that it
   knew, asks nobody ever again (confluentinc/librdkafka#5301).
@@ -120,14 +123,32 @@ COMPATIBILITY_TAIL = """
   wait for `fetch.min.bytes` when others are there that do not fit its limits; Kafka waits.
 - **A Fetch ends with a whole batch** where the next does not fit and the broker knows where it begins; Kafka sends as
   much of it as fits, which clients drop. `fetch.min.bytes` counts it in both.
-- **A Fetch that waits for records** is answered with what there is when its client asks for something else behind it
-  on the same connection, whose answer would have to wait for it; Kafka lets it wait.
+- **A Fetch that waits for records** is answered with what there is when its client asks for something other than
+  Metadata behind it on the same connection, whose answer would have to wait for it; Kafka lets it wait.
+- **OffsetFetch of a group whose coordinator moves or loads** has an error for each partition that was asked for beside
+  that of the group, UNSTABLE_OFFSET_COMMIT from version 8 on, before it the same; Kafka names no partition. aiokafka
+  then begins at `auto.offset.reset`, and librdkafka reads nothing any more of what it was just assigned.
 - **A partition that ListOffsets names twice** is answered once, with INVALID_REQUEST, as from Kafka; an isolation level
   other than 0 and 1 is INVALID_REQUEST where Kafka says UNKNOWN_SERVER_ERROR.
 - **Replicas that are out of sync and eligible (KIP-966)** are always kept; they end also when an election makes the ISR
   as large as `min.insync.replicas`. The last leader is elected only when it is alive, and not when its directory is
   empty and there is another replica. An unclean election takes the newest log of those that answer; Kafka the first.
+  With the feature Kafka writes `min.insync.replicas=1` for all brokers of a new cluster, which DescribeConfigs then
+  names as its source (DYNAMIC_DEFAULT_BROKER_CONFIG); here it is a default (DEFAULT_CONFIG).
 - **UnregisterBroker** refuses a broker that runs, which would register anew.
+- **Settings of a broker** are changed by whichever broker is asked, and those of a broker that does not run as well;
+  Kafka's take only their own. They are described by that broker alone, as Kafka's are.
+- **What only brokers may ask** (AlterPartition, BrokerHeartbeat, AllocateProducerIds, AssignReplicasToDirs, Envelope,
+  AddPartitionsToTxn from version 4 on, WriteTxnMarkers that commit) is answered with CLUSTER_AUTHORIZATION_FAILED, and
+  nothing changes. Kafka closes the connection, or does what it was asked where it has no authorizer.
+- **A reassignment of a partition that nobody leads** can be cancelled; Kafka refuses that, with
+  INVALID_REPLICA_ASSIGNMENT.
+- **A coordinator whose topic has too few replicas in sync** says NOT_COORDINATOR to who would write, and reads its log
+  again; Kafka's says COORDINATOR_NOT_AVAILABLE. Clients ask again after either.
+- **A cursor of DescribeTopicPartitions** may name a topic that is not asked for, as one that was deleted meanwhile:
+  the page begins behind it. Kafka answers INVALID_REQUEST.
+- **Version 0 of Metadata** names all replicas of a partition, as later versions do; Kafka leaves out those whose broker
+  is dead, with REPLICA_NOT_AVAILABLE.
 - **ElectLeaders of all partitions** leaves out topics of which nothing is to be said; Kafka lists them empty.
 - **`listeners` set on a running broker** are opened beside those it was started with, which cannot be taken out; Kafka
   keeps those it advertises. A listener that was added moves when its address changes; Kafka takes the value and stays

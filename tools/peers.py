@@ -97,20 +97,35 @@ def _kept(name: str, goals: Callable[[Path], list[list[str]]]) -> list[Path]:
 
 
 def _maven(name: str, goal: list[str]) -> None:
+    said = fetch(["mvn", "--quiet", "--batch-mode", *goal], PEERS)
+    if said is not None:
+        errors = [line for line in said.splitlines() if "ERROR" in line]
+        raise PeerUnavailableError(f"{name}: Maven could not bring it: {errors[0] if errors else said[-300:]}")
+
+
+def fetch(command: list[str], folder: Path) -> str | None:
+    """Run what brings something from elsewhere, and again when that fails; what it said in the end, None if all is
+    there. Where it is cut off in the middle, it goes on from what it has."""
+    said = ""
     for _ in range(TRIES):
-        done = subprocess.run(
-            ["mvn", "--quiet", "--batch-mode", *goal],
-            check=False,
-            cwd=PEERS,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                check=False,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=TIME_LIMIT_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            said = str(error)
+            continue
         if done.returncode == 0:
-            return
-    errors = [line for line in done.stdout.splitlines() if "ERROR" in line]
-    raise PeerUnavailableError(f"{name}: Maven could not bring it: {errors[0] if errors else done.stdout[-300:]}")
+            return None
+        said = done.stdout
+    return said
 
 
 BRING = {"kafka": kafka_jars, "kafka-streams": kafka_streams_jars, "spark": spark_connector_jars}

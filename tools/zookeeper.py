@@ -23,8 +23,10 @@ from pathlib import Path
 from tools.ports import free_ports
 
 JAR = Path("/usr/share/java/zookeeper.jar")
+PATIENTLY = ("-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300")
+"""How packages are fetched where the network is slow, or somebody else installs some."""
 TICK_MS = 200
-READY_S = 60.0
+READY_S = 300.0
 ELECTION_MS_MAX = 1_000
 """How long a server that elects waits before it asks the others again; by default up to 60 s, doubled each time: who
 missed a word of servers that started with it would wait for most of a minute."""
@@ -47,14 +49,14 @@ def install() -> None:
 def _install() -> None:
     if JAR.exists() and shutil.which("java"):
         return
-    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "zookeeper"]
+    command = ["apt-get", *PATIENTLY, "install", "-y", "-qq", "--no-install-recommends", "zookeeper"]
     if not shutil.which("java"):
         command.append("default-jre-headless")
     if os.geteuid() != 0:
         command = ["sudo", "-n", *command]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print("installing ZooKeeper", file=sys.stderr, flush=True)
-    for attempt in (["apt-get", "update", "-qq"], command):
+    for attempt in (["apt-get", *PATIENTLY, "update", "-qq"], command):
         before = ["sudo", "-n"] if attempt is not command and os.geteuid() != 0 else []
         try:
             done = subprocess.run([*before, *attempt], env=environment, capture_output=True, text=True, check=False)

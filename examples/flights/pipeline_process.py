@@ -18,10 +18,10 @@ from examples.flights.failure import DemoError
 from examples.flights.files import DemoFiles
 from examples.flights.processes import end_with_parent
 
-STANDSTILL_S = 300
+STANDSTILL_S = 900
 """Nothing has come for so long: the demo gives up, in place of waiting for ever."""
 _POLL_S = 0.1
-_STOP_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 300
 _TERMINATED = 143
 _SHORT_RUN = "-XX:TieredStopAtLevel=1"
 """For a JVM that lives a minute: its second compiler would take more than the code that it makes faster saves."""

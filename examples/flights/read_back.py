@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from examples.flights.failure import DemoError
 from examples.flights.topics import DEAD_LETTERS, DELAYS
 
-_TIMEOUT_S = 30
+_TIMEOUT_S = 120
 _GATHER_S = 0.1
 """So long messages are waited for to be taken together; the end of a partition comes as one of them."""
 _HEADER = "__ottla.errors."

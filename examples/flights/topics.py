@@ -25,7 +25,7 @@ _TOPICS = (
     NewTopic(AUDIT, num_partitions=1, replication_factor=1, config=_KEEP),
 )
 TOPICS = tuple(topic.topic for topic in _TOPICS)
-_TIMEOUT_S = 10
+_TIMEOUT_S = 60
 
 
 def create_topics(bootstrap: str) -> None:

@@ -50,8 +50,9 @@ class TestKafkaPython:
     def test_the_quorum_is_the_controller(self, python: Any) -> None:
         (topic,) = python.describe_metadata_quorum()["topics"]
         (partition,) = topic["partitions"]
-        assert partition["leader_id"] == 1
-        assert [voter["replica_id"] for voter in partition["current_voters"]] == [1]
+        controller = python.describe_cluster()["controller_id"]
+        assert partition["leader_id"] == controller
+        assert [voter["replica_id"] for voter in partition["current_voters"]] == [controller]
 
     @pytest.mark.proves(feature="settings of groups")
     def test_a_group_gets_settings_and_is_listed_while_it_has_some(self, python: Any) -> None:

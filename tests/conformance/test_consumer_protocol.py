@@ -212,7 +212,7 @@ def test_a_running_group_goes_on_from_where_it_is_moved_to(broker: BrokerProcess
     assert moved.returncode == 0, moved.stderr
     again: list[bytes] = []
     poll_until(members, lambda: set(again) >= values, again)
-    assert sorted(again) == sorted(values)
+    assert set(again) == values  # who comes back first may read what the other one is given, and neither has committed
     poll_until(members, shared_by(members), again)
     for member in members:
         member.close()

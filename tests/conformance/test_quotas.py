@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ BOUND = 100_000
 """Bytes a second; with two windows of a second so many may be moved at once."""
 
 RECORDS, SIZE = 30, 10_000
+"""All of them go in one request: however slow the machine is, that is more than may be moved at once."""
+
+PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +34,7 @@ def quota_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPro
 
 def ottla(broker: BrokerProcess, *arguments: str) -> str:
     command = [sys.executable, "-m", "ottla.cli", *arguments, "-b", broker.bootstrap]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
 def new_topic(broker: BrokerProcess, name: str) -> str:
@@ -45,8 +49,7 @@ def producer_of(broker: BrokerProcess, name: str, events: list[ThrottleEvent]) -
             "bootstrap.servers": broker.bootstrap,
             "client.id": name,
             "throttle_cb": events.append,
-            "batch.size": 2 * SIZE,
-            "linger.ms": 0,
+            "linger.ms": 60_000,  # until everything is there, and flushed
         }
     )
 
@@ -61,9 +64,11 @@ def test_a_producer_is_told_and_every_record_arrives_once(quota_broker: BrokerPr
     for number in range(RECORDS):
         producer.produce(name, value=b"%04d" % number + b"v" * (SIZE - 4))
     assert producer.flush(60) == 0
-    producer.poll(1)
-    assert events
-    assert all(event.throttle_time > 0 for event in events if event.throttle_time)
+    deadline = time.monotonic() + PATIENCE_S
+    while not events:
+        assert time.monotonic() < deadline, "the producer is not told"
+        producer.poll(0.1)
+    assert events[0].throttle_time > 0
     ottla(quota_broker, "quota", "delete", "--client-id", name, "producer_byte_rate")
     assert [record[:4] for record in consumed(quota_broker, name, fresh_name())] == [
         b"%04d" % number for number in range(RECORDS)
@@ -81,11 +86,11 @@ def test_a_consumer_under_a_quota_gets_every_record_in_order(quota_broker: Broke
     throttled: list[int] = []
     values = consumed(quota_broker, name, name, throttled)
     assert [value[:4] for value in values] == [b"%04d" % number for number in range(RECORDS)]
-    assert max(throttled) > 0
 
 
 def consumed(broker: BrokerProcess, topic: str, client_id: str, throttled: list[int] | None = None) -> list[bytes]:
-    """All records of the topic; `throttled` collects the longest throttle times of the library's statistics."""
+    """All records of the topic; `throttled` collects the longest throttle times of the library's statistics, in which
+    there must be one."""
 
     def statistics(text: str) -> None:
         if throttled is not None:
@@ -111,6 +116,9 @@ def consumed(broker: BrokerProcess, topic: str, client_id: str, throttled: list[
         value = message.value()
         assert value is not None
         values.append(value)
-    consumer.poll(0.2)
+    deadline = time.monotonic() + PATIENCE_S
+    while throttled is not None and not any(throttled):
+        assert time.monotonic() < deadline, "the consumer is not told"
+        consumer.poll(0.1)
     consumer.close()
     return values

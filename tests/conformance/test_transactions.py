@@ -428,7 +428,7 @@ def test_a_producer_whose_transaction_took_too_long_aborts_and_goes_on(
 
 
 async def be_too_slow(broker: BrokerProcess, topic: str) -> None:
-    options = ProducerOptions(transactional_id="slow", transaction_timeout_ms=5_000)
+    options = ProducerOptions(transactional_id="slow", transaction_timeout_ms=10_000)
     async with OttlaProducer(ClientOptions.of(broker.bootstrap), options) as producer:
         await producer.init_transactions()
         producer.begin_transaction()

@@ -13,7 +13,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.broker_process import BrokerProcess
 from tests.hostile.conftest import create_topic
-from tests.hostile.process_memory import peak_mib, pss_mib
+from tests.hostile.process_memory import own_mib, peak_mib
 from tests.hostile.raw_peer import RawPeer
 
 NewBroker = Callable[..., BrokerProcess]
@@ -47,12 +47,12 @@ def test_a_waiting_fetch_ends_with_its_connection(broker: BrokerProcess, peer: R
         topics=(FetchTopic(topic=topic, partitions=partitions),),
     )
     data = encode_request(7, "x" * 200, request, 11)
-    before = pss_mib(broker)
+    before = own_mib(broker)
     for _ in range(2_000):
         with RawPeer(broker.port) as stranger:
             stranger.send(data * 8)
     assert peer.is_served()
-    assert pss_mib(broker) - before < 16
+    assert own_mib(broker) - before < 16
 
 
 @pytest.mark.parametrize("count_before", [0, 100])
@@ -90,7 +90,7 @@ def test_a_slow_sender_keeps_its_connection_and_delays_nobody(broker: BrokerProc
 
 
 def test_a_storm_of_connections_leaves_nothing_behind(broker: BrokerProcess, peer: RawPeer):
-    before = pss_mib(broker)
+    before = own_mib(broker)
     for number in range(3_000):
         stranger = RawPeer(broker.port)
         if number % 3 == 1:
@@ -99,7 +99,7 @@ def test_a_storm_of_connections_leaves_nothing_behind(broker: BrokerProcess, pee
             stranger.send(b"\0\0\0")
         stranger.close()
     assert peer.is_served()
-    assert pss_mib(broker) - before < 16
+    assert own_mib(broker) - before < 16
 
 
 @pytest.mark.parametrize("count", [200])
@@ -123,12 +123,12 @@ def test_readers_that_never_read_make_the_broker_hold_a_bounded_amount(new_broke
     with RawPeer(broker.port) as peer:
         peer.send(request)
         answer_bytes = len(peer.receive_frame())
-        before = pss_mib(broker)
+        before = own_mib(broker)
         deaf = [RawPeer(broker.port, receive_buffer_bytes=4096) for _ in range(100)]
         for each in deaf:
             each.send(request * 500)
         assert peer.is_served()
-        held = pss_mib(broker) - before
+        held = own_mib(broker) - before
     assert answer_bytes > 20_000
     assert held < 100 * (256 + 2 * answer_bytes / 1024) / 1024 + 16
     for each in deaf:

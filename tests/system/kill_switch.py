@@ -3,7 +3,7 @@
 Copied as `sitecustomize.py`, with the directory's path in it, to where every Python that Spark starts finds it. An
 order is a file `NUMBER.json`: `{"step": "end", "when": "before", "kill": "executor"}`; `kill` may be `driver`,
 `executor`, `process`, which is the one that comes by, or the process id of a broker. Who renames the file of the lowest
-number carries it out.
+number carries it out, and writes the process ids of those it kills into what it is called then, `NUMBER.taken`.
 """
 
 import functools
@@ -24,6 +24,7 @@ PATCHED = {
     "pyspark_ottla.sink_ledger": ("SinkLedger", {"append": "append"}),
     "pyspark_ottla.sink_task": ("TransactionTask", {"_deliver": "rows"}),
 }
+EXECUTOR = b"CoarseGrainedExecutorBackend"
 _closing = False
 
 
@@ -49,34 +50,66 @@ def come_by(step: str, when: str) -> None:
             order.rename(order.with_suffix(".taken"))
         except FileNotFoundError:
             continue
-        for pid in victims(wanted["kill"]):
+        found = victims(wanted["kill"])
+        order.with_suffix(".taken").write_text(json.dumps(found))
+        for pid in found:
             os.kill(pid, signal.SIGKILL)
         return
 
 
 def victims(who: str | int) -> list[int]:
-    """The processes that are to die, this one last."""
+    """The processes that are to die, this one last. Of the others those of a task live on, as they would."""
     if isinstance(who, int):
         return [who]
+    if who == "process":
+        return [os.getpid()]
     above = list(ancestors())
     jvms = [pid for pid, command in above if b"java" in command.partition(b"\0")[0]]
+    executors = [pid for pid, command in above if EXECUTOR in command]
     if who == "driver":
         # The outermost JVM, and the command that started it, which would end it in order.
         commands = [pid for pid, command in above if b"ottla.cli" in command]
-        return [jvms[-1], *commands, os.getpid()]
-    executors = [pid for pid, command in above if b"CoarseGrainedExecutorBackend" in command]
-    return [*(executors if who == "executor" else []), os.getpid()]
+        return [jvms[-1], *commands, *([] if executors else [os.getpid()])]
+    return [*executors, os.getpid()] if executors else executors_below(jvms[-1])
+
+
+def executors_below(driver: int) -> list[int]:
+    """The executors that a driver has started: those of the master `local-cluster`."""
+    above = {
+        pid: parent_of(pid) for pid in (int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal())
+    }
+    found = []
+    for pid in above:
+        higher: int | None = pid
+        while higher is not None and higher != driver:
+            higher = above.get(higher)
+        if higher == driver and EXECUTOR in command_of(pid):
+            found.append(pid)
+    return found
+
+
+def parent_of(pid: int) -> int | None:
+    """None where there is none any more."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def command_of(pid: int) -> bytes:
+    """The command line; nothing where the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def ancestors() -> Iterator[tuple[int, bytes]]:
     """Process ids and command lines, from the parent upwards."""
-    pid = os.getppid()
-    while pid > 1:
-        try:
-            yield pid, Path(f"/proc/{pid}/cmdline").read_bytes()
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except FileNotFoundError:
-            return
+    pid: int | None = os.getppid()
+    while pid is not None and pid > 1:
+        yield pid, command_of(pid)
+        pid = parent_of(pid)
 
 
 def watched(name: str, function: Any) -> Any:

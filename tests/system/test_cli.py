@@ -23,7 +23,7 @@ from tests.broker_process import BrokerProcess
 NewBroker = Callable[..., BrokerProcess]
 
 OTTLA = [sys.executable, "-m", "ottla.cli"]
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 class Cli:

@@ -6,16 +6,25 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AiokafkaPartition
+from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 
 from tests.cluster import Cluster, wait_until
 
 NewCluster = Callable[..., Cluster]
 
+T = TypeVar("T")
+
 FIRST, ALL = 100, 300
+PATIENCE_S = 180
 
 
 @pytest.fixture
@@ -27,21 +36,38 @@ def cluster(new_cluster: NewCluster) -> Cluster:
     return cluster
 
 
+def until_done(call: Callable[[], T], what: str) -> T:
+    """Call kafka-python until it does not ask to be called again: it passes on what it met as it looked for a
+    coordinator and for metadata, both of a broker that has just died."""
+
+    def done() -> tuple[T] | None:
+        try:
+            return (call(),)
+        except RetriableError:
+            return None
+
+    return wait_until(done, what)[0]
+
+
 def values_in(cluster: Cluster) -> Counter[int]:
     """What was written, read once: members of a group may read again what none of them committed."""
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","), group_id=None)
     partitions = [TopicPartition("t", index) for index in range(3)]
     consumer.assign(partitions)
     consumer.seek_to_beginning()
-    ends = consumer.end_offsets(partitions)
+    ends = until_done(lambda: consumer.end_offsets(partitions), "the ends of the partitions")
     found: Counter[int] = Counter()
 
-    def look() -> bool:
-        for records in consumer.poll(timeout_ms=200).values():
-            found.update(int(each.value) for each in records)
-        return all(consumer.position(partition) >= end for partition, end in ends.items())
+    def position(partition: TopicPartition) -> int | None:
+        """None while the library has yet to ask where the partition begins."""
+        return until_done(lambda: consumer.position(partition), "a position")
 
-    wait_until(look, "all records", 60)
+    def look() -> bool:
+        for records in until_done(lambda: consumer.poll(timeout_ms=200), "a poll").values():
+            found.update(int(each.value) for each in records)
+        return all((position(partition) or 0) >= end for partition, end in ends.items())
+
+    wait_until(look, "all records")
     consumer.close()
     return found
 
@@ -61,20 +87,31 @@ def test_kafka_python_goes_on(cluster: Cluster) -> None:
 
     def read(count: int) -> None:
         def look() -> bool:
-            for records in consumer.poll(timeout_ms=200).values():
+            for records in until_done(lambda: consumer.poll(timeout_ms=200), "a poll").values():
                 found.update(int(each.value) for each in records)
             return len(found) >= count
 
-        wait_until(look, f"{count} records", 60)
+        wait_until(look, f"{count} records")
+
+    def commit() -> bool:
+        """Who has lost its place in the group with its coordinator polls until it is back, and commits then."""
+        try:
+            consumer.commit()
+        except (CommitFailedError, RebalanceInProgressError):
+            until_done(lambda: consumer.poll(timeout_ms=200), "a poll")
+            return False
+        except RetriableError:
+            return False
+        return True
 
     sent = [producer.send("t", b"%d" % number) for number in range(FIRST)]
     read(FIRST)
     cluster.leader("t").kill()
     sent += [producer.send("t", b"%d" % number) for number in range(FIRST, ALL)]
     for future in sent:
-        future.get(timeout=60)
+        future.get(timeout=PATIENCE_S)
     read(ALL)
-    consumer.commit()
+    wait_until(commit, "a commit")
     consumer.close()
     producer.close()
     assert values_in(cluster) == Counter(range(ALL))
@@ -94,7 +131,7 @@ async def test_aiokafka_goes_on(cluster: Cluster) -> None:
     found: set[int] = set()
 
     async def read(count: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found) < count:
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found.update(int(each.value) for each in records)
@@ -104,7 +141,7 @@ async def test_aiokafka_goes_on(cluster: Cluster) -> None:
         await read(FIRST)
         await asyncio.to_thread(lambda: cluster.leader("t").kill())
         sent += [await producer.send("t", b"%d" % number, partition=number % 3) for number in range(FIRST, ALL)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*sent)
         await read(ALL)
         await consumer.commit()
@@ -114,3 +151,66 @@ async def test_aiokafka_goes_on(cluster: Cluster) -> None:
             await consumer.stop()
         await producer.stop()
     assert await asyncio.to_thread(values_in, cluster) == Counter(range(ALL))
+
+
+def move_leaders(cluster: Cluster, topic: str) -> None:
+    """Have another replica lead each partition of a topic; nobody dies."""
+    partitions = cluster.metadata_of(topic).topics[topic].partitions
+    wanted = {each.partition: [*each.replicas[1:], each.replicas[0]] for each in partitions}
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    admin.alter_partition_reassignments({TopicPartition(topic, each): wanted[each] for each in wanted})
+    admin.elect_leaders(0, {topic: list(wanted)})  # the preferred ones
+    admin.close()
+    for index, replicas in wanted.items():
+        for broker_id in cluster.brokers:
+            wait_until(
+                lambda: cluster.metadata_of(topic, at=broker_id).topics[topic].partition(index).leader == replicas[0],  # noqa: B023
+                f"broker {broker_id} knows that {replicas[0]} leads {topic}-{index}",
+            )
+
+
+@pytest.mark.long
+async def test_aiokafka_goes_on_at_its_offsets_when_its_coordinator_has_moved(cluster: Cluster) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id="moved", enable_auto_commit=False)
+    partition = AiokafkaPartition("t", 0)
+    consumer.assign([partition])
+    await consumer.start()
+    try:
+        await consumer.commit({partition: 5})
+        await asyncio.to_thread(cluster.wait_until_in_sync, "__consumer_offsets")
+        for _ in range(3):
+            await asyncio.to_thread(move_leaders, cluster, "__consumer_offsets")
+            async with asyncio.timeout(PATIENCE_S):
+                assert await consumer.committed(partition) == 5
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.long
+def test_librdkafka_goes_on_at_its_offsets_when_its_coordinator_has_moved(cluster: Cluster) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "moved",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+
+    def read() -> Message | None:
+        message = consumer.poll(0.2)
+        return message if message is not None and message.error() is None else None
+
+    for number in range(4):
+        producer.produce("t", b"%d" % number, partition=0)
+        producer.flush(PATIENCE_S)
+        # With each assignment the library asks for the committed offset, of the coordinator that it knew.
+        consumer.assign([ConfluentPartition("t", 0)])
+        message = wait_until(read, f"record {number}")
+        assert message.value() == b"%d" % number
+        consumer.commit(message, asynchronous=False)
+        consumer.unassign()
+        cluster.wait_until_in_sync("__consumer_offsets")
+        move_leaders(cluster, "__consumer_offsets")
+    consumer.close()

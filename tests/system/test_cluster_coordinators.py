@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
@@ -16,6 +18,11 @@ from tests.system.test_cluster import Load, read_all
 NewCluster = Callable[..., Cluster]
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+ASK_AGAIN = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 FEW = {
     "offsets_topic_num_partitions": "4",
     "transaction_state_log_num_partitions": "4",
@@ -33,12 +40,24 @@ def cluster(new_cluster: NewCluster) -> Cluster:
 def coordinator(cluster: Cluster, group: str) -> BrokerProcess:
     """The broker that coordinates a group, as it tells clients."""
 
-    def look() -> int:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log.connection.close": False})
-        (future,) = admin.describe_consumer_groups([group]).values()
-        return future.result(60).coordinator.id
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log.connection.close": False})
+    described = answered(lambda: admin.describe_consumer_groups([group]), f"the coordinator of {group}")
+    return cluster.brokers[described.coordinator.id]
 
-    return cluster.brokers[wait_until(look, f"the coordinator of {group}")]
+
+def answered(ask: Callable[[], dict[Any, Future[Any]]], what: str) -> Any:
+    """What a coordinator answers, asked again while the brokers have yet to hear who it is, or it reads its log."""
+
+    def look() -> tuple[Any] | None:
+        (future,) = ask().values()
+        try:
+            return (future.result(60),)
+        except KafkaException as error:
+            if error.args[0].code() not in ASK_AGAIN:
+                raise
+            return None
+
+    return wait_until(look, what)[0]
 
 
 class Member:
@@ -70,8 +89,8 @@ class Member:
                     self.found[int(message.value())] += 1
             return len(self.found) >= count
 
-        wait_until(look, f"{count} records", 60)
-        wait_until(self._commit, "a commit", 60)
+        wait_until(look, f"{count} records")
+        wait_until(self._commit, "a commit")
 
     def _commit(self) -> bool:
         try:
@@ -103,8 +122,9 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, protoc
         cluster.wait_until_in_sync(topic)
     assert set(member.found.values()) == {1}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert sum(each.offset for each in future.result(60).topic_partitions) == 300
+    wanted = ConsumerGroupTopicPartitions(group)
+    committed = answered(lambda: admin.list_consumer_group_offsets([wanted]), "what is committed")
+    assert sum(each.offset for each in committed.topic_partitions) == 300
     member.close()
 
 
@@ -115,11 +135,11 @@ def test_transactions_are_whole_when_their_coordinator_and_leaders_are_killed(cl
         {
             "bootstrap.servers": cluster.bootstrap,
             "transactional.id": "copier",
-            "transaction.timeout.ms": 60_000,
+            "transaction.timeout.ms": 180_000,
             "log.connection.close": False,
         }
     )
-    producer.init_transactions(60)
+    producer.init_transactions(180)
     cluster.wait_until_in_sync(TRANSACTIONS)
     committed: list[int] = []
     failed: list[str] = []
@@ -136,11 +156,11 @@ def test_transactions_are_whole_when_their_coordinator_and_leaders_are_killed(cl
         if kill is not None:
             kill.kill()
         if commit:
-            producer.commit_transaction(60)
+            producer.commit_transaction(180)
             assert failed == []
             committed.extend(range(first, first + count))
         else:
-            producer.abort_transaction(60)
+            producer.abort_transaction(180)
             failed.clear()  # what was not sent yet
 
     transact(0, 30)

@@ -18,7 +18,7 @@ from tests.broker_process import BrokerProcess
 
 PARTITIONS = 4
 RECORDS_AT_A_TIME = 10
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture

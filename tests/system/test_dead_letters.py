@@ -32,7 +32,7 @@ from tests.broker_process import BrokerProcess
 from tests.committed_records import committed_records, wait_until_ended
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "dlq"]
-DEADLINE_S = 60
+DEADLINE_S = 300
 LETTERS = 12
 FEW, CHUNK = 4, 3
 """Letters, and letters of a transaction, where each step is tried."""
@@ -137,6 +137,17 @@ def test_letters_are_listed_shown_sent_back_once_and_purged(place: Place):
     assert Counter(place.events_read()) == Counter(back + later)
     place.ok("purge", place.dead, "--all", "--execute")
     assert place.read(place.dead) == []
+
+
+def test_a_huge_value_is_cut_for_people_and_whole_for_machines(place: Place):
+    producer = Producer({"bootstrap.servers": place.bootstrap, "log_level": 2})
+    producer.produce(place.dead, b"z" * 500_000, headers=headers_of(Letter(place.events, 0, 1, reason="large")))
+    assert producer.flush(DEADLINE_S) == 0
+    shown = place.ok("show", place.dead)
+    assert "zzz... (500,000 bytes, all with --json)" in shown
+    assert len(shown) < 10_000
+    [letter] = json.loads(place.ok("show", place.dead, "--json"))
+    assert letter["value"] == "z" * 500_000
 
 
 def test_a_letter_that_was_sent_back_too_often_stays_and_is_named(place: Place):

@@ -40,7 +40,7 @@ def shell(broker: BrokerProcess, tmp_path: Path) -> Callable[[str], str]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, f"{lines}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -81,7 +81,7 @@ def test_the_serve_command_of_the_readme_gives_the_line_it_shows(tmp_path: Path)
         ready = process.stdout.readline()
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert READY.search(ready)
     assert [re.sub(r"\d+", "N", word) for word in shown.split()[:4]] == [
         re.sub(r"\d+", "N", word) for word in ready.split()[:4]

@@ -1,16 +1,17 @@
 """A pipeline on Spark loses driver, executor and broker at every step of its batches; each row is read once.
 
-One driver, `ottla pipeline run`, with executors of its own, goes through batch after batch. In each round some rows
-come, and one of its processes or the broker is killed at a step of the batch that takes them: before or after an
+One driver, `ottla pipeline run`, with an executor of its own, goes through batch after batch. In each round some rows
+come, and at a point of the batch that takes them its executor, the broker or the driver is killed: before or after an
 attempt is announced, its rows are produced, the transaction is closed to further attempts, its number is stored, it is
-ended, and Spark has noted the batch as done. A driver that was killed is started again, as is the broker, and the round
-is over when its rows can be read.
+ended, and when Spark has noted the batch as done. A driver that was killed is started again, as is the broker, and the
+round is over when its rows can be read. After 33 rounds each of the three has died once at each point.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +34,8 @@ from tests.system import kill_switch
 ROUNDS = int(os.environ.get("OTTLA_SPARK_ROUNDS", "200"))
 FIRST = int(os.environ.get("OTTLA_SPARK_ROUNDS_FIRST", "0"))
 """The number of the first of them, which says what is killed: to go on where other rounds ended."""
+ONLY = os.environ.get("OTTLA_SPARK_ROUNDS_ONLY", "").split()
+"""Who is killed, one after the other, each at its points in turn: of `VICTIMS`, and `process`, a driver's Python."""
 MASTER = os.environ.get("OTTLA_SPARK_ROUNDS_MASTER", "local-cluster[1,2,1024]")
 ROWS = 20
 PARTITIONS = 2
@@ -42,13 +45,16 @@ STEPS = [(step, when) for step in ("Attempt", "rows", "Closing", "state", "end")
 """Those of each batch."""
 OF_TASKS = ("Attempt", "rows")
 """They are taken on an executor, all others by a process of the driver."""
+OF_DRIVER = [each for each in STEPS if each[0] not in OF_TASKS]
 STARTS = [(step, when) for step in ("Owner", "take over") for when in ("before", "after")]
 """Those of the first batch of a driver: another kill of the rounds in which one was killed."""
 NOTED = ("Spark's commit", "after")
+POINTS = [*STEPS, NOTED]
+VICTIMS = ("executor", "broker", "driver")
+DRIVER_EVERY = 9
+"""In so many rounds the driver is killed once, later on: it takes the longest to come back."""
 JAVA = "-XX:TieredStopAtLevel=1"
 """A JVM lives for a few batches here: compiled well, they would be done by then."""
-DRIVER_EVERY = 5
-"""In so many rounds the driver is killed once: it takes the longest to come back."""
 PIPELINE = """
 name = "rounds"
 
@@ -75,14 +81,34 @@ class Kill:
 
 
 def kills_of(number: int) -> list[Kill]:
-    """What happens in a round."""
-    group, place = divmod(number, DRIVER_EVERY)
+    """What happens in a round: a victim at a point, and what costs little beside it."""
+    if ONLY:
+        place, nth = divmod(number, len(ONLY))
+        points = OF_DRIVER if ONLY[nth] == "process" else POINTS
+        return [Kill(ONLY[nth], *points[place % len(points)])]
+    victim, place = victim_of(number)
+    point = POINTS[place % len(POINTS)]
+    kills = [Kill(victim, *point)]
+    if victim == "driver":
+        step, when = STARTS[place % len(STARTS)]
+        kills.append(Kill(("process", "broker")[place // len(STARTS) % 2], step, when))
+    elif victim == "executor" and point in OF_DRIVER:
+        # Its task is done: the batch goes on without it, and fails at another step of the driver.
+        other = (OF_DRIVER.index(point) + 1) % len(OF_DRIVER)
+        kills.insert(len(kills) if other else 0, Kill("process", *OF_DRIVER[other]))
+    return kills
+
+
+def victim_of(number: int) -> tuple[str, int]:
+    """Who dies in a round, and how often before: one after the other, until each has died at each point once."""
+    later = number - len(VICTIMS) * len(POINTS)
+    if later < 0:
+        return VICTIMS[number % len(VICTIMS)], number // len(VICTIMS)
+    group, place = divmod(later, DRIVER_EVERY)
     if place == DRIVER_EVERY - 1:
-        first = Kill("driver", *[*STEPS, NOTED][group % (len(STEPS) + 1)])
-        return [first, Kill(("process", "broker")[group % 2], *STARTS[group // 2 % len(STARTS)])]
+        return "driver", len(POINTS) + group
     cheap = group * (DRIVER_EVERY - 1) + place
-    step, when = STEPS[cheap // 2 % len(STEPS)]
-    return [Kill("broker" if cheap % 2 else "executor" if step in OF_TASKS else "process", step, when)]
+    return VICTIMS[cheap % 2], len(POINTS) + cheap // 2
 
 
 @dataclass
@@ -100,12 +126,13 @@ class Driver:
         command += ["-b", self.bootstrap, "--memory", "512m", "--master", MASTER]
         command += ["--conf", "spark.deploy.maxExecutorRetries=-1"]
         path = os.pathsep.join(filter(None, [str(self.directory / "python"), os.environ.get("PYTHONPATH")]))
+        more = os.environ.get("JAVA_TOOL_OPTIONS", "")
         self._log = (self.directory / "driver.log").open("ab")
         self.process = subprocess.Popen(
             command,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, "PYTHONPATH": path, "JAVA_TOOL_OPTIONS": JAVA},
+            env={**os.environ, "PYTHONPATH": path, "JAVA_TOOL_OPTIONS": f"{JAVA} {more}".strip()},
         )
         self.starts += 1
 
@@ -144,17 +171,31 @@ class Rounds:
         deadline = time.monotonic() + ROUND_SECONDS_MAX
         halves = [[f"{number}-{row}" for row in half] for half in (range(ROWS // 2), range(ROWS // 2, ROWS))]
         orders = [self._order(number, place, kill) for place, kill in enumerate(kills) if kill.step != NOTED[0]]
-        noted = self._noted()
         for half in halves:
             self._produce(half)
             if len(orders) < len(kills) and half is halves[0]:
                 # Nobody but Spark knows when it has noted a batch; what is next needs another batch.
-                self._until(lambda: self._noted() > noted and self._has(halves[0]), deadline, number, kills)
-                self.driver.kill()
+                self._until(lambda: self._has(halves[0]) and self._is_noted(), deadline, number, kills)
+                self._kill(kills[0].who)
         everything = [*halves[0], *halves[1]]
         self._until(
             lambda: self._has(everything) and not any(order.exists() for order in orders), deadline, number, kills
         )
+        for order in orders:
+            assert json.loads(order.with_suffix(".taken").read_text()), f"round {number}: nobody was killed by {order}"
+
+    def _kill(self, who: str) -> None:
+        if who == "driver":
+            self.driver.kill()
+        elif who == "broker":
+            assert self.broker.process is not None
+            self.broker.process.kill()
+        else:
+            assert self.driver.process is not None
+            executors = kill_switch.executors_below(self.driver.process.pid)
+            assert executors
+            for pid in executors:
+                os.kill(pid, signal.SIGKILL)
 
     def _until(self, done: Callable[[], bool], deadline: float, number: int, kills: list[Kill]) -> None:
         while not done():
@@ -189,10 +230,14 @@ class Rounds:
         made.rename(order)
         return order
 
-    def _noted(self) -> int:
-        """How many batches Spark has noted as done; it keeps the last hundred."""
-        commits = self.directory / "checkpoints" / "rounds" / "out" / "commits"
-        return max((int(each.name) for each in commits.glob("*") if each.name.isdecimal()), default=-1)
+    def _is_noted(self) -> bool:
+        """Whether Spark has noted as done what it has planned; it keeps the last hundred."""
+        query = self.directory / "checkpoints" / "rounds" / "out"
+        planned, noted = (
+            max((int(each.name) for each in (query / log).glob("*") if each.name.isdecimal()), default=-1)
+            for log in ("offsets", "commits")
+        )
+        return planned == noted
 
     def _stuck(self, number: int, kills: list[Kill]) -> str:
         log = (self.directory / "driver.log").read_text()[-4000:]
@@ -221,25 +266,34 @@ def test_every_row_is_read_once_whichever_process_of_spark_dies_at_whichever_ste
         consumer = Consumer({**settings, "isolation.level": "read_committed"})
         consumer.assign([TopicPartition("rounds.out", each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
         rounds = Rounds(tmp_path, broker, Driver(tmp_path, broker.bootstrap), consumer)
-        kinds: Counter[str] = Counter()
+        killed: Counter[Kill] = Counter()
         began = time.monotonic()
         rounds.driver.start()
         try:
             for number in range(FIRST, FIRST + ROUNDS):
                 kills = kills_of(number)
                 rounds.run(number, kills)
-                kinds.update(kill.who for kill in kills)
+                killed.update(kills)
                 print(f"{time.monotonic() - began:6.0f} s  round {number}: {', '.join(map(str, kills))}", flush=True)
         finally:
             rounds.driver.end()
         consumer.close()
         wait_until_ended(broker.bootstrap, "rounds.out")
         values = [each.value().decode() for each in committed_records(broker.bootstrap, "rounds.out")]
-    again = f"{rounds.drivers} drivers and {rounds.brokers} brokers started again"
-    print(f"{ROUNDS} rounds on {MASTER}: killed {dict(kinds)}; {again}")
+    print(f"{ROUNDS} rounds on {MASTER}, {len(values)} rows; killed:\n{table_of(killed)}")
+    print(f"{rounds.drivers} drivers and {rounds.brokers} brokers started again")
     # One that was killed at the end of the last round may have yet to be found dead.
-    assert rounds.brokers >= kinds["broker"] - 1
-    assert rounds.drivers >= kinds["driver"] - 1
+    assert rounds.brokers >= sum(killed[each] for each in killed if each.who == "broker") - 1
+    assert rounds.drivers >= sum(killed[each] for each in killed if each.who == "driver") - 1
     assert Counter(values) == Counter(
         f"{number}-{row}" for number in range(FIRST, FIRST + ROUNDS) for row in range(ROWS)
     )
+
+
+def table_of(killed: Counter[Kill]) -> str:
+    """How often who was killed where."""
+    lines = [f"{'':24}" + "".join(f"{who:>10}" for who in (*VICTIMS, "process"))]
+    for step, when in (*POINTS, *STARTS):
+        counts = [killed[Kill(who, step, when)] for who in (*VICTIMS, "process")]
+        lines.append(f"{f'{when} {step}':24}" + "".join(f"{count:>10}" for count in counts))
+    return "\n".join(lines)

@@ -37,7 +37,7 @@ class Command:
 
     def end(self, signal_number: int = signal.SIGTERM) -> int:
         self.process.send_signal(signal_number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
 
 @pytest.fixture

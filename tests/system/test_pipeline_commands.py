@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +26,10 @@ from pyspark.sql import SparkSession
 from ottla.cli import pipeline_run
 from ottla.cli.main import run as run_command
 from ottla.client.partitioner import partition_for_key
+from ottla.pipelines.compiler.python_modules import CallError, StepError
 from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner import running
+from ottla.pipelines.runner.queries import Running, start
 from ottla.pipelines.session import Session
 from ottla.pipelines.spec import read
 from ottla.pipelines.tables import ParquetTable
@@ -156,6 +159,14 @@ topic = "{name}.dead"
     assert "nothing was changed" in shown.err
     run()
     assert len(there.consume(f"{name}.once")) == 3
+    # One sink that cannot be moved keeps the others where they are.
+    before = ottla("lag", file, "--json").document
+    text = file.read_text()
+    file.write_text(text.replace("[dead_letters]", f'[[sinks]]\nname = "new"\ntopic = "{name}.new"\n[dead_letters]'))
+    none = ottla("reset", file, f"{name}.in:0=1", "--execute")
+    assert (none.code, "sink new: it has not run yet" in none.err) == (1, True), none
+    file.write_text(text)
+    assert [each["position"] for each in ottla("lag", file, "--json").document] == [each["position"] for each in before]
     done = ottla("reset", file, f"{name}.in:0=1", "--execute")
     assert done.code == 0, done
     assert "its state (once: deduplicate by id) is thrown away" in done.err
@@ -329,6 +340,123 @@ def test_a_topic_that_is_not_there_is_named(ottla: Ottla, broker: BrokerProcess,
     run_to_the_end(ottla, file)
 
 
+MISTAKES = {
+    'sql = "select id, count(*) as n from events group by id"': (
+        "sink out: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION]",
+        'rows are counted by a `window` step, or, without a time, for a topic with output = "update"',
+    ),
+    'expect = [{ name = "named", check = "item" }]': (
+        "step a: the check of named must be true or false, and is string: item",
+    ),
+    'deduplicate = { by = ["nope"], within = "1 day", time = "at" }': ("step a: [", "among (id, item, at)"),
+    'python = "functions:raises"': ("step a: functions:raises raised KeyError: 'colour' (functions.py:3)",),
+    'state = { python = "functions:Half", by = ["item"], schema = "item string" }': (
+        "step a: functions:Half is no StatefulProcessor",
+    ),
+}
+FUNCTIONS = """
+def raises(events):
+    return {}["colour"]
+
+
+class Half:
+    pass
+"""
+
+
+@pytest.mark.parametrize("step", MISTAKES)
+def test_what_is_wrong_with_a_step_is_told_with_its_place(
+    spark: Session, broker: BrokerProcess, tmp_path: Path, step: str
+) -> None:
+    name, there = new_name(), Broker(broker.bootstrap)
+    there.create(f"{name}.in", f"{name}.out")
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f"""name = "{name}"
+[sources.events]
+topics = ["{name}.in"]
+format = "json"
+schema = "id int, item string, at timestamp"
+[[steps]]
+name = "a"
+{step}
+[[sinks]]
+name = "out"
+topic = "{name}.out"
+"""
+    )
+    spec = read(file)
+    with pytest.raises((StepError, CallError)) as raised:
+        start(Running(spark.spark.newSession(), broker.bootstrap, until_caught_up=True), spec, spec.sinks[0])
+    line = 9 if "sink out" in str(raised.value) else 8
+    assert str(raised.value).startswith(f"{file}:{line}: "), raised.value
+    assert all(words in str(raised.value) for words in MISTAKES[step]), raised.value
+
+
+FAILS_AT_FIRST = """
+from pathlib import Path
+
+from pyspark.sql import functions as f
+
+LEFT = Path(__file__).with_name("left")
+
+
+@f.udf("int")
+def same(n):
+    left = len(LEFT.read_text())
+    if left:
+        LEFT.write_text("x" * (left - 1))
+        raise OSError("the model is not loaded yet")
+    return n
+
+
+def scored(events):
+    return events.withColumn("n", same("n"))
+"""
+
+
+def test_of_two_pipelines_one_fails_for_good_and_the_other_is_started_again(
+    ottla: Ottla, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    name, there = new_name(), Broker(broker.bootstrap)
+    there.create(*(f"{name}.{what}" for what in ("in", "scored", "checked")))
+    (tmp_path / "model.py").write_text(FAILS_AT_FIRST.replace("__file__", repr(str(tmp_path / "model.py"))))
+    # As often as Spark tries a task.
+    (tmp_path / "left").write_text("xxxx")
+    files = []
+    for kind, step in (
+        ("scored", 'python = "model:scored"'),
+        ("checked", 'expect = [{ name = "small", check = "n < 5", on_fail = "fail" }]'),
+    ):
+        files.append(tmp_path / f"{kind}.toml")
+        files[-1].write_text(
+            f"""
+name = "{name}-{kind}"
+[sources.events]
+topics = ["{name}.in"]
+format = "json"
+schema = "n int"
+[[steps]]
+name = "a"
+{step}
+[[sinks]]
+name = "out"
+topic = "{name}.{kind}"
+value = "cast(n as string)"
+"""
+        )
+    there.produce(f"{name}.in", [b'{"n": %d}' % n for n in range(10)])
+    ran = ottla("run", files[0], str(files[1]), "--until-caught-up", "--json")
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran
+    assert f"stopped for good: {name}-checked.out: expectation failed: step a: small: not n < 5" in ran.err
+    told = [(each["query"], each["event"], each.get("reason")) for each in ran.events if each["event"] != "batch"]
+    assert (f"{name}-scored.out", "restart", "OSError: the model is not loaded yet") in told
+    assert (f"{name}-scored.out", "finished", None) in told
+    assert there.values(f"{name}.scored") == [str(n) for n in range(10)]
+    assert there.values(f"{name}.checked") == []
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of 1 MB."""
@@ -438,11 +566,152 @@ def test_a_table_is_compacted_on_schedule_over_several_runs(
 ) -> None:
     numbers = Numbers(tmp_path, broker.bootstrap, at_once=10)
     numbers.write(LAKE='compact = { every = "1 ms", target = "1 MB" }')
-    for start in (0, 50):
-        numbers.produce(range(start, start + 50))
+    for first in (0, 50):
+        numbers.produce(range(first, first + 50))
         run_to_the_end(ottla, numbers.file)
     numbers.require_each_once(range(100))
     table = DeltaTable(tmp_path / "lake")
     operations = Counter(each["operation"] for each in table.history())
     assert operations["OPTIMIZE"] >= 2
     assert len(table.file_uris()) < operations["WRITE"]
+
+
+def test_windows_that_overlap_have_each_row_once_that_did_not_come_too_late(
+    ottla: Ottla, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    name, there = new_name(), Broker(broker.bootstrap)
+    there.create(f"{name}.in", f"{name}.out")
+    file = tmp_path / "readings.toml"
+    file.write_text(
+        f"""
+name = "{name}"
+[sources.readings]
+topics = ["{name}.in"]
+format = "json"
+schema = "device string, at timestamp"
+[[steps]]
+name = "counts"
+[steps.window]
+time = "AT"
+every = "10 minutes"
+slide = "5 minutes"
+late = "20 minutes"
+by = ["device"]
+aggregate = {{ n = "count(*)" }}
+[[sinks]]
+name = "out"
+topic = "{name}.out"
+key = "device"
+"""
+    )
+    expected: Counter[tuple[int, str]] = Counter()
+    newest = -1_000
+
+    def come(*minutes: int) -> None:
+        """A micro-batch of readings, and what a window that is not complete yet has of them."""
+        nonlocal newest
+        readings = [(minute, f"d{minute % 3}") for minute in minutes]
+        expected.update(
+            (begin, device)
+            for minute, device in readings
+            for begin in range(minute // 5 * 5 - 5, minute + 1, 5)
+            if begin + 10 > newest - 20
+        )
+        newest = max(newest, *minutes)
+        there.produce(
+            f"{name}.in",
+            [
+                json.dumps({"device": device, "at": f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z"}).encode()
+                for minute, device in readings
+            ],
+        )
+        run_to_the_end(ottla, file)
+
+    come(*range(60))
+    come(45, 30, 10, 58)
+    come(600)
+    found = Counter(
+        {
+            (minutes_of(row["window_start"]), row["device"]): row["n"]
+            for row in map(json.loads, there.values(f"{name}.out"))
+        }
+    )
+    assert found == {window: n for window, n in expected.items() if window[0] + 10 <= newest - 20}
+    assert len(there.values(f"{name}.out")) == len(found)
+
+
+def minutes_of(time: str) -> int:
+    """Since the year 2026 began."""
+    return round((datetime.fromisoformat(time) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() / 60)
+
+
+def test_changes_become_a_table_that_is_joined_as_it_is_by_then(
+    ottla: Ottla, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    name, there = new_name(), Broker(broker.bootstrap)
+    there.create(*(f"{name}.{what}" for what in ("changes", "customers", "orders", "named")))
+    changes, orders = tmp_path / "changes.toml", tmp_path / "orders.toml"
+    changes.write_text(
+        f"""
+name = "{name}a"
+[sources.changes]
+topics = ["{name}.changes"]
+format = "json"
+schema = "op string, id bigint, after struct<name: string>"
+[[steps]]
+name = "newest"
+sql = "select id, case when op = 'd' then null else to_json(after) end as doc from changes"
+[[sinks]]
+name = "customers"
+topic = "{name}.customers"
+key = "id"
+value = "doc"
+"""
+    )
+    orders.write_text(
+        f"""
+name = "{name}b"
+[sources.orders]
+topics = ["{name}.orders"]
+format = "json"
+schema = "id bigint, customer bigint"
+[sources.customers]
+topics = ["{name}.customers"]
+table = true
+format = "json"
+key = "ID"
+schema = "name string"
+[[steps]]
+name = "named"
+input = "orders"
+join = {{ with = "customers", on = "orders.customer = customers.id", how = "left" }}
+[[sinks]]
+name = "out"
+topic = "{name}.named"
+"""
+    )
+
+    def come(said: list[tuple[str, int, str | None]], ordered: dict[int, int]) -> None:
+        there.produce(
+            f"{name}.changes",
+            [json.dumps({"op": op, "id": id_, "after": to and {"name": to}}).encode() for op, id_, to in said],
+        )
+        run_to_the_end(ottla, changes)
+        there.produce(
+            f"{name}.orders", [json.dumps({"id": id_, "customer": who}).encode() for id_, who in ordered.items()]
+        )
+        run_to_the_end(ottla, orders)
+
+    come([("c", 1, "Ann"), ("c", 2, "Bea"), ("u", 1, "Anna")], {10: 1, 11: 2, 12: 3})
+    come([("d", 1, None), ("u", 2, "Beate"), ("c", 3, "Cleo"), ("d", 4, None)], {20: 1, 21: 2, 22: 3, 23: 4})
+    rows = [json.loads(value) for value in there.values(f"{name}.named")]
+    assert {row["id"]: row["name"] for row in rows} == {
+        10: "Anna",
+        11: "Bea",
+        12: None,
+        20: None,
+        21: "Beate",
+        22: "Cleo",
+        23: None,
+    }
+    assert len(rows) == 7

@@ -25,7 +25,8 @@ from ottla.pipelines.spec.model import Source
 from ottla.pipelines.tables import ParquetTable
 from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
-from tests.committed_records import committed_records
+from tests.cluster import wait_until
+from tests.committed_records import committed_records, wait_until_ended
 from tests.json_values import NOT_PLAIN, PLAIN, SCHEMA
 from tests.system.spark_session import pipeline_session
 
@@ -44,7 +45,7 @@ schema = "flight string, carrier string, delay int, at timestamp"
 [sources.gates]
 topics = ["P.gates"]
 format = "json"
-schema = "flight string, gate string, open timestamp"
+schema = "Flight string, gate string, open timestamp"
 
 [sources.airlines]
 topics = ["P.airlines"]
@@ -81,7 +82,7 @@ python = "enrich:shout"
 [[steps]]
 name = "hourly"
 input = "sane"
-window = { time = "at", every = "1 hour", by = ["carrier"], aggregate = { n = "count(*)", longest = "max(delay)" } }
+window = { time = "AT", every = "1 hour", by = ["carrier"], aggregate = { n = "count(*)", longest = "max(delay)" } }
 
 [[steps]]
 name = "gated"
@@ -192,6 +193,16 @@ class Broker:
             producer.produce(topic, value, keys[number] if keys else None, partition=0)
         assert producer.flush(60) == 0
 
+    def abort(self, topic: str, value: bytes | None) -> None:
+        """A record of a transaction that is aborted."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush()
+        producer.abort_transaction()
+        wait_until_ended(self.bootstrap, topic)
+
     def consume(self, topic: str) -> list[Any]:
         """What is committed."""
         return committed_records(self.bootstrap, topic)
@@ -213,10 +224,11 @@ def flights(broker: BrokerProcess, tmp_path: Path) -> tuple[PipelineSpec, Broker
     there = Broker(broker.bootstrap)
     there.create(*(f"{prefix}.{name}" for name in ("events", "gates", "airlines", "out", "gated", "totals", "dead")))
     there.produce(f"{prefix}.events", EVENTS)
-    there.produce(f"{prefix}.gates", [json.dumps({"flight": "DL2", "gate": "B7", "open": HOUR.format(0)}).encode()])
+    there.produce(f"{prefix}.gates", [json.dumps({"Flight": "DL2", "gate": "B7", "open": HOUR.format(0)}).encode()])
     there.produce(
         f"{prefix}.airlines", [b'{"name":"Old"}', b'{"name":"United"}', b'{"name":"Delta"}'], ["UA", "UA", "DL"]
     )
+    there.abort(f"{prefix}.events", EVENTS[0])
     (tmp_path / "enrich.py").write_text(ENRICH)
     file = tmp_path / "flights.toml"
     file.write_text(FLIGHTS.replace('"P', f'"{prefix}'))
@@ -228,6 +240,20 @@ def run(session: Session, spec: PipelineSpec, there: Broker) -> tuple[Outcome, l
     options = RunOptions({spec.name: there.bootstrap}, until_caught_up=True)
     outcome = supervise(session.spark, [spec], options, JsonLines(lines.append))
     return outcome, [json.loads(line) for line in lines]
+
+
+def test_what_the_jvm_logs_and_what_it_says_are_in_one_file(session):
+    java = session.spark._jvm
+    java.org.apache.logging.log4j.LogManager.getLogger("tests").warn("logged")
+    java.java.lang.System.err.println("said")
+
+    def found() -> list[str]:
+        """The two lines, among those of others that may be at work."""
+        lines = session._options.log.read_text().splitlines()
+        return [line for line in lines if line == "said" or line.endswith(" WARN  tests: logged")]
+
+    wait_until(lambda: "said" in found(), "its log")
+    assert [line.split()[-1] for line in found()] == ["logged", "said"]
 
 
 def test_a_pipeline_of_every_kind_of_step_gives_exactly_its_rows(session, flights):
@@ -246,6 +272,8 @@ def test_a_pipeline_of_every_kind_of_step_gives_exactly_its_rows(session, flight
     assert {letter_of(headers.items()).step for headers in letters.values()} == {"events", "sane"}
     assert len(letters) == len(there.consume(f"{prefix}.dead")) == 3
     assert letters[b"nonsense"]["__ottla.errors.message"] == b"the value is not JSON"
+    refused = [letter for headers in letters.values() if (letter := letter_of(headers.items())).step == "sane"]
+    assert [(each.error_class, each.attempt) for each in refused] == [("possible", 1)]
     assert there.values(f"{prefix}.gated") == ["DL2 at B7"]
     totals = {message.key().decode(): json.loads(message.value()) for message in there.consume(f"{prefix}.totals")}
     assert {key: row["flights"] for key, row in totals.items()} == {"UA": 4, "DL": 1}

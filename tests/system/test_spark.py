@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_ottla import lag
+from pyspark_ottla.options import OptionError
 from tests.broker_process import BrokerProcess
 from tests.system.document import blocks
 from tests.system.spark_session import spark_session
@@ -163,7 +164,7 @@ def test_filters_that_are_pushed_down_leave_the_same_rows_and_less_to_read(spark
         # What is done in the source for good, Spark does not do again.
         filters = [line for line in late._jdf.queryExecution().toString().splitlines() if " Filter " in line][-1]
         assert "timestamp" in filters
-        assert "95" not in filters
+        assert "offset" not in filters
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
@@ -328,6 +329,17 @@ def test_a_mistake_in_the_options_is_told_when_the_frame_is_made_or_read(spark, 
     assert str(failure.value).splitlines()[0].endswith("check the name, or create the topic first")
     with pytest.raises(PySparkException, match="required column 'value' not found among id"):
         write(spark.range(1), cluster, "t")
+
+
+def test_what_spark_refuses_by_itself_is_told_with_what_to_do_instead(spark, cluster, tmp_path):
+    topic = cluster.create()
+    there = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic}
+    with pytest.raises(OptionError, match=r'write with \.mode\("append"\)'):
+        spark.range(1).selectExpr("cast(id as string) as value").write.format("ottla").options(**there).save()
+    counts = spark.readStream.format("rate").load().groupBy().agg(f.count("*").cast("string").alias("value"))
+    query = counts.writeStream.options(**there, checkpointLocation=str(tmp_path / "checkpoint"))
+    with pytest.raises(OptionError, match=r"\.foreachBatch\(write\)"):
+        query.start(format="ottla", outputMode="update")
 
 
 def test_executors_on_a_cluster_need_only_the_package_and_the_network(cluster, tmp_path):

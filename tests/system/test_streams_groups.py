@@ -33,7 +33,7 @@ TOPOLOGY = Topology(
         Subtopology("1", (), (), (TopicInfo("app-counts"),), (), (TopicInfo("app-by-word"),)),
     ),
 )
-DEADLINE_S = 60
+DEADLINE_S = 300
 
 
 class Member:

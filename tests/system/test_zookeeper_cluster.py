@@ -18,6 +18,8 @@ from tests.cluster import Cluster, wait_until
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tools.zookeeper import ZooKeeperServers
 
+LONG_SESSIONS = {"broker.session.timeout.ms": "55000"}
+
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[ZooKeeperServers]:
@@ -29,8 +31,7 @@ def servers(tmp_path: Path) -> Iterator[ZooKeeperServers]:
 def cluster(servers: ZooKeeperServers, tmp_path: Path) -> Iterator[Cluster]:
     """Three brokers whose sessions outlast the test unless they are ended."""
     (tmp_path / "brokers").mkdir()
-    settings = {"broker.session.timeout.ms": "55000"}
-    with Cluster(tmp_path / "brokers", 3, settings, metadata=servers.location()) as three:
+    with Cluster(tmp_path / "brokers", 3, LONG_SESSIONS, metadata=servers.location()) as three:
         three.wait_until_registered()
         yield three
 
@@ -109,7 +110,7 @@ def test_a_broker_that_was_alone_is_joined_by_others_after_a_move(servers: ZooKe
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.startswith(
         f"cluster {cluster_id} is in"
     )
-    with Cluster(tmp_path / "brokers", 3, metadata=servers.location()) as cluster:
+    with Cluster(tmp_path / "brokers", 3, LONG_SESSIONS, metadata=servers.location()) as cluster:
         cluster.wait_until_registered()
         assert cluster.metadata_of().cluster_id == cluster_id
         produce(cluster.bootstrap, "a", "with others")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 """How long anything may take to come."""
 BEGINNING = -2
 END = -1

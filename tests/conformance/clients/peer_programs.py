@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.program import ProgramClient
-from tools.peers import PEERS, PeerUnavailableError, java_class_path
+from tools.peers import PEERS, PeerUnavailableError, fetch, java_class_path
 
 SOURCES = Path(__file__).resolve().parent.parent
-BUILD_WITHIN_S = 300
+BUILD_WITHIN_S = 900
 
 
 def franz_go_program() -> Path:
@@ -57,9 +57,9 @@ def _folder_of(name: str, patterns: tuple[str, ...]) -> Path:
 def _fetch(peer: str, command: list[str], folder: Path) -> None:
     if shutil.which(command[0]) is None:
         raise PeerUnavailableError(f"{peer}: {command[0]} was not found")
-    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=BUILD_WITHIN_S)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no word about it"]
+    said = fetch(command, folder)
+    if said is not None:
+        lines = said.strip().splitlines() or ["no word about it"]
         reason = next((line for line in lines if "error" in line), lines[-1])
         raise PeerUnavailableError(f"{peer}: {command[0]} could not bring what it needs: {reason}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools import peers
 
 HERE = Path(__file__).parent
-TIME_LIMIT_S = 90
+TIME_LIMIT_S = 300
 FLAGS = (
     "-Xmx512m",
     "-XX:+UseSerialGC",

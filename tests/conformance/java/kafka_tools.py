@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.conformance.java.jvm import Ended, Jvm
+from tests.conformance.java.jvm import TIME_LIMIT_S, Ended, Jvm
 
 PACKAGE = "org.apache.kafka.tools"
 # What the console consumer says on standard error when all is well.
@@ -79,8 +79,8 @@ class KafkaTools:
 
     def consume(self, topic: str, count: int, *args: object) -> list[str]:
         """What the console consumer prints for the first `count` records."""
-        more = ("--topic", topic, "--max-messages", count, "--timeout-ms", 20_000)
-        return consumed(self.start_consumer(*more, *args).result(60), count)
+        more = ("--topic", topic, "--max-messages", count, "--timeout-ms", 120_000)
+        return consumed(self.start_consumer(*more, *args).result(TIME_LIMIT_S), count)
 
     def _run(self, name: str, *args: object, stdin: str = "") -> Ended:
         return self.jvm.run(f"{PACKAGE}.{name}", "--bootstrap-server", self.bootstrap, *args, stdin=stdin)
@@ -100,7 +100,7 @@ def table(ended: Ended) -> list[dict[str, str]]:
 
 def ask_until(is_so: Callable[[], bool]) -> None:
     """Ask a tool again and again, which takes its time, until the broker is as told."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIME_LIMIT_S
     while not is_so():
         assert time.monotonic() < deadline, "the broker did not come to the state that the test waits for"
 

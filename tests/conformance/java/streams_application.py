@@ -11,7 +11,7 @@ from tests.conformance.java.jvm import FLAGS
 from tools import peers
 
 HERE = Path(__file__).parent / "streams"
-TIME_LIMIT_S = 60
+TIME_LIMIT_S = 300
 
 
 def compiled(folder: Path) -> str:

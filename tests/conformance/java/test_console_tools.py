@@ -3,6 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
+from tests.conformance.java.jvm import TIME_LIMIT_S
 from tests.conformance.java.kafka_tools import KafkaTools, consumed
 
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Kafka's tools", feature="console producer and consumer")]
@@ -61,7 +62,7 @@ def test_a_position_in_one_partition(kafka: KafkaTools, name: str) -> None:
     assert kafka.consume(name, 3, "--offset", 4, "--partition", 0) == ["4", "5", "6"]
     assert kafka.consume(name, 2, "--offset", "earliest", "--partition", 0) == ["0", "1"]
     waiting = kafka.start_consumer("--topic", name, "--offset", "latest", "--partition", 0, "--timeout-ms", 500)
-    assert "Processed a total of 0 messages" in waiting.result(60).err
+    assert "Processed a total of 0 messages" in waiting.result(TIME_LIMIT_S).err
 
 
 def test_a_group_goes_on_where_it_stopped(kafka: KafkaTools, name: str) -> None:
@@ -76,11 +77,11 @@ def test_a_pattern_finds_topics_made_later(kafka: KafkaTools, name: str) -> None
     kafka.new_topic(f"{name}-a")
     kafka.produce(f"{name}-a", ["a"])
     fresh = ("--command-property", "metadata.max.age.ms=300")
-    arguments = ("--include", f"{name}-.*", "--from-beginning", "--max-messages", 2, "--timeout-ms", 30_000)
+    arguments = ("--include", f"{name}-.*", "--from-beginning", "--max-messages", 2, "--timeout-ms", 120_000)
     consumer = kafka.start_consumer(*arguments, *fresh)
     kafka.new_topic(f"{name}-b")
     kafka.produce(f"{name}-b", ["b"])
-    assert consumed(consumer.result(60), 2) == ["a", "b"]
+    assert consumed(consumer.result(TIME_LIMIT_S), 2) == ["a", "b"]
 
 
 def test_only_committed_records_are_asked_for(kafka: KafkaTools, name: str) -> None:

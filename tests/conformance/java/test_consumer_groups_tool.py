@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.java.jvm import Ended
+from tests.conformance.java.jvm import TIME_LIMIT_S, Ended
 from tests.conformance.java.kafka_tools import KafkaTools, ask_until, consumed, input_file, table
 
 pytestmark = [pytest.mark.peer, pytest.mark.proves(client="Kafka's tools", feature="consumer groups")]
@@ -75,7 +75,7 @@ class TestLiveGroup:
         ask_until(lambda: "Stable" in kafka.consumer_groups("--describe", "--group", group, "--state").out)
         yield running
         kafka.java("Records", group, 0, 7, 8)
-        assert consumed(running.result(60), 1) == ["7"]
+        assert consumed(running.result(TIME_LIMIT_S), 1) == ["7"]
 
     def test_its_member_is_described(self, kafka: KafkaTools, group: str, consumer: Future[Ended]) -> None:
         (state,) = kafka.consumer_groups("--describe", "--group", group, "--state").ok().lines[1:]
@@ -113,7 +113,7 @@ def test_a_group_of_the_new_protocol_is_described(kafka: KafkaTools, group: str)
     rows = table(kafka.consumer_groups("--describe", "--group", group))
     assert [row["LAG"] for row in rows] == ["0", "0"]
     kafka.java("Records", group, 0, 7, 8)
-    assert consumed(running.result(60), 1) == ["7"]
+    assert consumed(running.result(TIME_LIMIT_S), 1) == ["7"]
     assert {"GROUP": group, "TYPE": "Consumer", "STATE": "Empty"} in table(
         kafka.consumer_groups("--list", "--state", "--type")
     )
