@@ -381,8 +381,8 @@ async def test_a_pass_that_waits_for_its_pace_goes_on_with_another_and_ends_with
 
 
 async def waits_for_the_lock(cleaner: LogCleaner) -> None:
-    """Until somebody stands behind the pass for the lock of the log; whoever came later could find the pass at its end."""
-    while not cleaner._locks._waiting[ORDERS]:
+    """Until somebody waits for the lock of the log; whoever comes later may find the pass at its end."""
+    while not cleaner._locks._waiting[ORDERS]:  # noqa: ASYNC110 there is no event: only a test asks
         await asyncio.sleep(0.001)
 
 
