@@ -47,6 +47,10 @@ class AppendingBroker(ScriptedBroker):
         self.ids += 1
         return InitProducerIdResponse(producer_id=1_000 + self.ids, producer_epoch=0)
 
+    def _append(self, index: int, records: Any) -> tuple[int, int]:
+        """The error code and the base offset of one partition's records."""
+        return self.logs[index].append(records)
+
     def _produce(self, request: ProduceRequest, version: int) -> Any:
         fault = self.faults.pop(0) if self.faults else None
         if fault == "lost before":
@@ -55,8 +59,8 @@ class AppendingBroker(ScriptedBroker):
         answers = []
         for data in topic.partition_data:
             assert data.records is not None
-            log = self.logs.setdefault(data.index, ModelLog())
-            code, offset = (fault, -1) if isinstance(fault, int) else log.append(data.records)
+            self.logs.setdefault(data.index, ModelLog())
+            code, offset = (fault, -1) if isinstance(fault, int) else self._append(data.index, data.records)
             answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=offset))
         if fault == "lost after":
             return CLOSE
@@ -170,11 +174,11 @@ async def test_after_a_record_was_refused_those_behind_it_are_delivered():
 class AnswerEater(AppendingBroker):
     """Appends what comes for partition 1 and does not answer the first of it; refuses what comes for partition 0."""
 
+    def _append(self, index: int, records: Any) -> tuple[int, int]:
+        return super()._append(index, records) if index else (int(ErrorCode.INVALID_RECORD), -1)
+
     def _produce(self, request: ProduceRequest, version: int) -> Any:
-        numbers = {data.index for topic in request.topic_data for data in topic.partition_data}
-        if 1 not in numbers:
-            self.faults = [int(ErrorCode.INVALID_RECORD)]
-        elif 1 not in self.logs:
+        if 1 not in self.logs:
             self.faults = ["lost after"]
         return super()._produce(request, version)
 
