@@ -13,6 +13,7 @@ from ottla.network.listener import Listener
 from ottla.network.listening_socket import ListenError
 from ottla.runtime.timer import ManualTimer
 from tests.unit.network.peers import Collect, Echo, Peer, framed, opened, turns, until
+from tools.ports import free_ports
 
 
 def listener_at(host: str, port: int = 0, **options: object) -> Listener:
@@ -225,9 +226,9 @@ async def test_an_address_that_another_took_before_the_start_is_named():
 
 
 async def test_after_closing_the_port_is_free_again():
-    listener = listener_at("127.0.0.1")
+    (port,) = free_ports(1)  # not one that the kernel gives to the next who asks for any
+    listener = listener_at("127.0.0.1", port)
     await listener.start()
-    port = listener.address.port
     await listener.close()
     again = listener_at("127.0.0.1", port)
     await again.start()

@@ -26,6 +26,7 @@ from ottla.protocol.messages.offset_commit import (
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.storage.file_names import CLEAN_SHUTDOWN_MARKER
 from tests.unit.server.socketless_broker import Peer, SocketlessBroker, decoded, until
+from tools.ports import free_ports
 
 
 async def find_coordinator(broker: SocketlessBroker) -> None:
@@ -63,14 +64,15 @@ def fail(*_: Any, **__: Any) -> None:
 async def test_a_start_that_fails_lets_go_of_everything(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = SocketlessBroker(tmp_path)
+    (port,) = free_ports(1)  # the kernel would give one that was its own to give to the next who asks for any
+    broker = SocketlessBroker(tmp_path, {"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
     monkeypatch.setattr(broker.store, step, fail)
     with pytest.raises(StoreError, match="no more"):
         await broker.open()
-    address = broker.server.address
+    assert broker.server.address.port == port
     await broker.close()
     assert (len(broker.tasks), len(broker.timer)) == (0, 0)
-    with socket.create_server((address.host, address.port)):
+    with socket.create_server(("127.0.0.1", port)):
         pass
     again = await SocketlessBroker(tmp_path).open()
     assert await topics(again.connect()) == []
