@@ -58,7 +58,7 @@ class ScriptedBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        _shut(self._listener)  # which wakes the thread that accepts: the port would be listened at until then
         self.drop_connections()
 
     def asked(self, kind: type[ApiMessage]) -> list[Any]:

@@ -22,7 +22,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsRes
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from tests.unit.network.peers import Peer
+from tests.unit.network.peers import Peer, until
 
 UNSENDABLE: Any = ListGroupsResponse(throttle_time_ms="soon")  # type: ignore[arg-type]
 """An answer that cannot be encoded."""
@@ -166,6 +166,7 @@ async def test_answers_behind_one_that_fails_never_wait(failure: Callable[..., A
     await listener.start()
     peer, neighbour = await Peer.connect(listener), await Peer.connect(listener)
     try:
+        await until(lambda: len(listener.connections) == 2)
         fine, bad = request(ApiVersionsRequest(), 0), request(ListGroupsRequest(), 5)
         await peer.send(fine + bad + fine * 3)
         await peer.receive_frame()
