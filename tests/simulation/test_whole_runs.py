@@ -12,6 +12,7 @@ from ottla.simulation.whole.planted_bugs import planted
 from ottla.simulation.whole.running import WEIGHTS, WholeResult, run, schedule_of
 from ottla.simulation.whole.schedule import Schedule, Step
 from ottla.simulation.whole.shrinking import shrink
+from tests.simulation.fixed_hashes import with_fixed_hashes
 
 FAULTS_S: Final = 4.0
 """Shorter than in other schedules: this is one test of many."""
@@ -55,6 +56,7 @@ def test_schedules_have_every_kind_of_step() -> None:
     assert {kind for seed in range(100) for kind in schedule_of(seed).kinds} == set(WEIGHTS)
 
 
+@with_fixed_hashes
 def test_what_a_planted_bug_loses_is_missed_and_is_lost_in_a_shorter_schedule_too() -> None:
     steps = (Step(0.8, "power cut of all", 1), Step(2.8, "reset", 2), Step(2.9, "elect", 3))
     with planted("ack-before-sync"):
@@ -75,6 +77,7 @@ def test_no_more_schedules_are_tried_than_may_be() -> None:
         assert shrink(failing, SystemClock(), seconds_max=0).result is failing
 
 
+@with_fixed_hashes
 def test_brokers_and_clients_come_through_short_schedules() -> None:
     assert not [result.violations for result in (run(schedule_of(seed, FAULTS_S)) for seed in (3, 4)) if result.rules]
 
@@ -88,6 +91,7 @@ def test_brokers_and_clients_come_through_short_schedules() -> None:
         ("truncate-to-hw", ("kill", "kill all", "pause")),
     ],
 )
+@with_fixed_hashes
 def test_schedules_that_break_a_rule_with_other_planted_bugs_break_none_without(
     bug: str, kinds: tuple[str, ...]
 ) -> None:
