@@ -7,9 +7,10 @@ def main() -> None:
         from ottla.runtime import garbage
 
         garbage.look_less_often()
-        from ottla.cli.standard_streams import open_missing
+        from ottla.cli.standard_streams import open_missing, write_whole
 
         open_missing()
+        write_whole()
         from ottla.cli.main import run
     except KeyboardInterrupt:  # what is imported takes a moment, in which nothing has begun
         raise SystemExit(130) from None

@@ -1,5 +1,6 @@
 """Standard input, output and error of the process: closed before it began, or by their reader on the way."""
 
+import io
 import os
 import select
 import stat
@@ -25,6 +26,20 @@ def open_missing() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, "r", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def write_whole() -> None:
+    """Have `sys.stdout` write all that it is given, also where Python was told not to buffer (`PYTHONUNBUFFERED`).
+
+    Text then goes straight to a file that may take a part of it, as a pipe does whose reader is slow; Python drops the
+    rest and says nothing. Commands flush what is to be seen at once.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        stream = sys.stdout
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty()
+        )
 
 
 def reader_is_gone() -> bool:
