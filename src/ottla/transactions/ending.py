@@ -7,6 +7,7 @@ repeated request from one that was meant for the next transaction:
     e                 Ongoing at e     the first request
     e                 complete at e+1  the same, repeated: answered as before
     e                 complete at e    an abort of a transaction that has no partitions yet
+    e                 prepared at e    the same, before the markers of the transaction before are written
     e                 complete at e+2  of a producer in whose place there is another
 
 A transaction that we abort, for its time or for another producer that comes, is at e+1 too: its producer, which aborts
@@ -28,6 +29,8 @@ def check_end(transaction: Transaction, request: EndTransaction) -> ErrorCode | 
     """None: it is to be decided now. NONE: it was decided before, as the request wants it. Else why it may not be."""
     if request.client_version < EPOCH_BUMP_VERSION:
         return _check_v1(transaction, request)
+    if transaction.is_followed_by(request.producer):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     producer_id, epoch = request.producer
     overflowed = (
         transaction.previous_producer_id == producer_id != transaction.producer_id

@@ -21,7 +21,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_partition import TopicPartition
-from ottla.transactions.transaction_state import IDLE, TRANSITIONS, TransactionState
+from ottla.transactions.transaction_state import IDLE, PREPARED, TRANSITIONS, TransactionState
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -64,6 +64,17 @@ class Transaction(Struct, frozen=True):
     def producer(self) -> ProducerIdentity:
         """Who may write now."""
         return ProducerIdentity(self.producer_id, self.producer_epoch)
+
+    def is_followed_by(self, producer: ProducerIdentity) -> bool:
+        """Whether it is decided, and this is who the answer to its end said may write the next one.
+
+        Where epochs ran out that is the next producer id, which replaces this one with the last marker.
+        """
+        if self.state not in PREPARED:
+            return False
+        if self.next_producer_id != NO_PRODUCER_ID:
+            return producer == ProducerIdentity(self.next_producer_id, 0)
+        return producer == self.producer and self.producer_epoch != EPOCH_MAX
 
     @property
     def is_epoch_exhausted(self) -> bool:

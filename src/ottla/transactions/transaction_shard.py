@@ -223,7 +223,7 @@ class TransactionShard:
         if (
             transaction is not None
             and writing is not None
-            and transaction.producer == request.producer
+            and transaction.is_followed_by(request.producer)
             and not request.verify_only
             and writing.retry_ms == MARKER_RETRY_MS_MIN
             and len(writing.parked) < PARKED_MAX
@@ -315,7 +315,9 @@ class TransactionShard:
         self, outcome: Outcome, transaction: Transaction | None, request: AddPartitions, waiter: Waiter, now_ms: int
     ) -> Transaction | None:
         """Answer a request to add partitions; returns the transaction as it is then."""
-        if transaction is None or transaction.producer_id != request.producer.producer_id:
+        if transaction is not None and transaction.is_followed_by(request.producer):
+            outcome.answer(waiter, AddAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif transaction is None or transaction.producer_id != request.producer.producer_id:
             outcome.answer(waiter, AddAnswer(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         elif transaction.producer_epoch != request.producer.producer_epoch or transaction.producer_epoch == EPOCH_MAX:
             # At the last epoch no marker could be above the records: a partition would never take it.
@@ -472,6 +474,6 @@ def _may_follow(transaction: Transaction, expected: ProducerIdentity) -> bool:
     epoch of the new id has by now.
     """
     producer_id, epoch = expected
-    if producer_id == transaction.producer_id:
+    if producer_id == transaction.producer_id or transaction.is_followed_by(expected):
         return True
     return producer_id == transaction.previous_producer_id and epoch >= EPOCH_MAX - 1
