@@ -6,7 +6,13 @@ from ottla.gateways.kafka.api_03_metadata import API
 from ottla.gateways.kafka.topic_entries import TopicEntries
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import apply_records
-from ottla.metadata.records import BrokerChangedRecord, BrokerRegisteredRecord, BrokerRemovedRecord
+from ottla.metadata.records import (
+    BrokerChangedRecord,
+    BrokerDirectoriesRecord,
+    BrokerRegisteredRecord,
+    BrokerRemovedRecord,
+    ReplicaDirectoriesRecord,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.native.errors import MessageError
@@ -184,6 +190,27 @@ async def test_a_partition_whose_leader_has_just_died_has_none_until_that_is_dec
     assert await told() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,), ())
     door.cluster.departed = frozenset()
     assert await told() == (ErrorCode.NONE, 1, (1,), ())
+
+
+async def test_a_replica_whose_data_directory_failed_is_offline(door):
+    """Its broker serves what lies in its other directories (KIP-858)."""
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2)])
+    (broker,) = door.image.brokers.values()
+    topic_id, failed, good = door.image.topic("a").topic_id, UUID(int=7), UUID(int=8)
+
+    async def offline():
+        (topic,) = (await door.ask(API, named("a"))).topics
+        return [partition.offline_replicas for partition in topic.partitions]
+
+    async def happens(record):
+        await door.metadata.loader.advance([record], from_offset=door.image.end_offset)
+
+    await happens(BrokerDirectoriesRecord(1, broker.broker_epoch, (failed,)))
+    assert await offline() == [(), ()]
+    await happens(ReplicaDirectoriesRecord(1, topic_id, ((0, good), (1, failed))))
+    assert await offline() == [(), (1,)]
+    await happens(BrokerDirectoriesRecord(1, broker.broker_epoch, ()))
+    assert await offline() == [(), ()]
 
 
 async def test_a_broker_that_died_a_moment_ago_is_told(door):

@@ -1,6 +1,13 @@
+from uuid import UUID
+
 from ottla.gateways.kafka.api_75_describe_topic_partitions import API
 from ottla.metadata.controller.topic_creation import NewTopic
-from ottla.metadata.records import BrokerChangedRecord, BrokerRegisteredRecord
+from ottla.metadata.records import (
+    BrokerChangedRecord,
+    BrokerDirectoriesRecord,
+    BrokerRegisteredRecord,
+    ReplicaDirectoriesRecord,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.protocol.messages.describe_topic_partitions import (
@@ -77,6 +84,19 @@ async def test_a_partition_that_nobody_leads_has_no_leader_and_no_error(door):
     await door.metadata.loader.advance(records, from_offset=door.image.end_offset)
     ((partition,),) = [topic.partitions for topic in (await door.ask(API, asks("a"))).topics]
     assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (ErrorCode.NONE, -1, (2,))
+
+
+async def test_a_replica_whose_data_directory_failed_is_offline(door):
+    await door.topics.create(ANONYMOUS, [NewTopic("a", 2)])
+    (broker,) = door.image.brokers.values()
+    topic_id, failed = door.image.topic("a").topic_id, UUID(int=7)
+    records = (
+        BrokerDirectoriesRecord(1, broker.broker_epoch, (failed,)),
+        ReplicaDirectoriesRecord(1, topic_id, ((1, failed),)),
+    )
+    await door.metadata.loader.advance(records, from_offset=door.image.end_offset)
+    (topic,) = (await door.ask(API, asks("a"))).topics
+    assert [partition.offline_replicas for partition in topic.partitions] == [(), (1,)]
 
 
 async def test_a_cursor_at_a_topic_that_was_deleted_goes_on_behind_it(door):

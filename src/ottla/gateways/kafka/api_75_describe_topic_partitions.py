@@ -73,12 +73,14 @@ def _topic(ctx: RequestContext, topic: TopicImage, start: int, count: int) -> De
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(_partition(image, each) for each in islice(topic.partitions, start, start + count)),
+        partitions=tuple(_partition(image, topic, each) for each in islice(topic.partitions, start, start + count)),
         topic_authorized_operations=operation_bits(ctx.broker.topics.operations(ctx.principal, topic.name)),
     )
 
 
-def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    image: MetadataImage, topic: TopicImage, partition: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
     live = TOPIC_ENTRIES.live_brokers(image)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
@@ -88,7 +90,7 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopic
         isr_nodes=partition.isr,
         eligible_leader_replicas=partition.elr,
         last_known_elr=() if partition.last_known_leader == NO_LEADER else (partition.last_known_leader,),
-        offline_replicas=offline_replicas(partition, live),
+        offline_replicas=offline_replicas(image, topic, partition, live),
     )
 
 

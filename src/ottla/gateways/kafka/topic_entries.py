@@ -5,6 +5,7 @@ A client that asks for a thousand topics every few minutes costs an encoding, no
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from ottla.metadata.image.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -13,7 +14,8 @@ from ottla.protocol.messages.metadata import MetadataResponsePartition, Metadata
 
 
 class TopicEntries:
-    """Remembers the entry of each topic image, for as long as the image lives and the same brokers serve."""
+    """Remembers the entry of each topic image, for as long as the image lives, the same brokers serve, and its replicas
+    lie in the same data directories."""
 
     def __init__(self) -> None:
         self._entries: WeakKeyDictionary[TopicImage, _Entry] = WeakKeyDictionary()
@@ -30,8 +32,14 @@ class TopicEntries:
         self, image: MetadataImage, topic: TopicImage, departed: frozenset[int] = frozenset()
     ) -> MetadataResponseTopic:
         """The entry of a topic, without authorized operations. What a broker leads that is `departed` has no leader."""
+        places = image.replica_directories.get(topic.topic_id)
         known = self._entries.get(topic)
-        if known is not None and known.brokers is image.brokers and known.departed == departed:
+        if (
+            known is not None
+            and known.brokers is image.brokers
+            and known.places is places
+            and known.departed == departed
+        ):
             return known.entry
         live = self.live_brokers(image)
         leading = live if not departed else {each: live[each] for each in live.keys() - departed}
@@ -39,9 +47,12 @@ class TopicEntries:
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=tuple(_partition(partition, live, leading) for partition in topic.partitions),
+            partitions=tuple(
+                _partition(partition, leading, offline_replicas(image, topic, partition, live))
+                for partition in topic.partitions
+            ),
         )
-        self._entries[topic] = _Entry(image.brokers, departed, entry)
+        self._entries[topic] = _Entry(image.brokers, places, departed, entry)
         return entry
 
 
@@ -49,6 +60,7 @@ class _Entry(NamedTuple):
     """An entry, and whom it was made for."""
 
     brokers: Mapping[int, BrokerImage]
+    places: Mapping[tuple[int, int], UUID] | None
     departed: frozenset[int]
     entry: MetadataResponseTopic
 
@@ -61,7 +73,7 @@ def _leader_or_error(partition: PartitionImage, brokers: Mapping[int, BrokerImag
 
 
 def _partition(
-    partition: PartitionImage, live: Mapping[int, BrokerImage], leading: Mapping[int, BrokerImage]
+    partition: PartitionImage, leading: Mapping[int, BrokerImage], offline: tuple[int, ...]
 ) -> MetadataResponsePartition:
     leader, error = _leader_or_error(partition, leading)
     return MetadataResponsePartition(
@@ -71,13 +83,19 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        offline_replicas=offline_replicas(partition, live),
+        offline_replicas=offline,
     )
 
 
-def offline_replicas(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
-    """The replicas whose broker does not serve."""
-    return tuple(broker_id for broker_id in partition.replicas if broker_id not in brokers)
+def offline_replicas(
+    image: MetadataImage, topic: TopicImage, partition: PartitionImage, live: Mapping[int, BrokerImage]
+) -> tuple[int, ...]:
+    """The replicas whose broker is not among those that are `live`, or whose data directory failed (KIP-858)."""
+    return tuple(
+        broker_id
+        for broker_id in partition.replicas
+        if broker_id not in live or image.is_offline_on(live[broker_id], topic.topic_id, partition.index)
+    )
 
 
 TOPIC_ENTRIES: Final = TopicEntries()

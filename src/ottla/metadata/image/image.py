@@ -201,10 +201,12 @@ class MetadataImage(Struct, frozen=True, eq=False):
     def unusable_on(self, topic_id: UUID, index: int) -> frozenset[int]:
         """The brokers whose replica of a partition lies in a log directory that failed."""
         return frozenset(
-            broker_id
-            for broker_id, broker in self.brokers.items()
-            if broker.offline and self.replica_directory(topic_id, index, broker_id) in broker.offline
+            broker_id for broker_id, broker in self.brokers.items() if self.is_offline_on(broker, topic_id, index)
         )
+
+    def is_offline_on(self, broker: BrokerImage, topic_id: UUID, index: int) -> bool:
+        """Whether a broker's replica of a partition lies in a log directory that failed."""
+        return bool(broker.offline) and self.replica_directory(topic_id, index, broker.broker_id) in broker.offline
 
     def topics(self) -> Iterator[TopicImage]:
         """All topics, sorted by name."""
