@@ -102,6 +102,11 @@ class OpenDirectory:
             self.append(log, records, **options)
         await log.flush()
 
+    async def in_line(self, count: int = 1) -> None:
+        """Until so many wait for the lock of `orders-0`; whoever comes to it later may find everything done."""
+        while len(self.manager.cleaner._locks._waiting.get(ORDERS, ())) < count:  # noqa: ASYNC110 only a test asks
+            await asyncio.sleep(0.001)
+
     async def pass_time(self, ms: int) -> None:
         """Let time pass and wait for what was started by it."""
         self.timer.advance(ms)

@@ -89,6 +89,7 @@ async def test_retention_that_comes_upon_a_truncation_goes_on_after_it(tmp_path:
             truncation = asyncio.create_task(directory.manager.truncate_log(log, 8))
             await gate.reached()
             retention = asyncio.create_task(directory.manager.apply_retention())
+            await directory.in_line()
             await stays_waiting(retention)
             gate.release()
             await truncation
@@ -107,8 +108,9 @@ async def test_a_log_that_is_deleted_while_retention_waits_for_it_is_passed_over
             truncation = asyncio.create_task(directory.manager.truncate_log(log, 5))
             await gate.reached()
             deletion = asyncio.create_task(directory.manager.delete_log(ORDERS))
-            await asyncio.sleep(0)
+            await directory.in_line()
             retention = asyncio.create_task(directory.manager.apply_retention())
+            await directory.in_line(2)
             await stays_waiting(retention)
             gate.release()
             await asyncio.gather(truncation, deletion)

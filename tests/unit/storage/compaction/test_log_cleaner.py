@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records, walk_batches
 from ottla.runtime.disk import OsDisk
-from ottla.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
+from ottla.storage.compaction.log_cleaner import CleanerConfig
 from ottla.storage.compaction.log_compaction import CompactionResult
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -348,7 +348,7 @@ async def test_a_pass_whose_segment_expires_leaves_no_files_behind(path: Path) -
         await disk.arrived()
         log.delete_records_before(log.segments.newest.base_offset)
         retention = asyncio.create_task(directory.manager.apply_retention())
-        await waits_for_the_lock(directory.manager.cleaner)
+        await directory.in_line()
         disk.open_gate()
         assert await retention > 0
         assert await running is None
@@ -378,12 +378,6 @@ async def test_a_pass_that_waits_for_its_pace_goes_on_with_another_and_ends_with
             await asyncio.sleep(0.001)
         await cleaner.stop()
         assert await running is None
-
-
-async def waits_for_the_lock(cleaner: LogCleaner) -> None:
-    """Until somebody waits for the lock of the log; whoever comes later may find the pass at its end."""
-    while not cleaner._locks._waiting[ORDERS]:  # noqa: ASYNC110 there is no event: only a test asks
-        await asyncio.sleep(0.001)
 
 
 class GateDisk(OsDisk):
