@@ -76,6 +76,8 @@ COMPATIBILITY_TAIL = """
 - **Metadata is never without brokers**: while the controller has heard none yet, as after a start of all at once,
   clients are told of all that are registered. Kafka tells of none, and librdkafka, which then forgets those that it
   knew, asks nobody ever again (confluentinc/librdkafka#5301).
+- **A topic that Metadata creates** (`auto.create.topics.enable`) is in the answer, with its partitions. Kafka says
+  UNKNOWN_TOPIC_OR_PARTITION, has it made meanwhile, and names it the next time it is asked.
 - **Requests of one connection are worked on side by side** and answered in order; Kafka reads the next one after it has
   answered the last. Requests that change metadata or wait for a disk hold back those behind them.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
@@ -114,6 +116,8 @@ COMPATIBILITY_TAIL = """
 - **A setting that is unknown, unsupported or read-only** is refused with INVALID_CONFIG that names every such setting
   of the resource and says what to do. Kafka takes an unknown setting of a broker without a word, deletes an unknown one
   of a topic without a word, refuses a read-only one with INVALID_REQUEST, and stops at the first.
+- **The synonyms of a topic's setting** name the default that it comes from also where that has another unit, as
+  `log.retention.hours` for `retention.ms`; Kafka names none there.
 - **DeleteRecords is on disk when it is answered**; Kafka notes the log start once a minute. ListOffsets never answers
   an offset below the log start; Kafka does for the greatest timestamp (-3).
 - **ListOffsets of the end or of a time** waits for a sync that is on its way, a second at most: nothing is shown that a
@@ -157,7 +161,8 @@ COMPATIBILITY_TAIL = """
 - **Settings of Kafka's threads, caches and purgatories** are refused while the broker runs, and passed over in a file:
   they would change nothing.
 - **A null topic list of Metadata written in four bytes** is understood: librdkafka 2.16 sends it so in the flexible
-  versions. Otherwise bytes behind the end of a request close the connection.
+  versions. Otherwise bytes behind the end of a request close the connection; Kafka passes over them. kafka-go's
+  DescribeAcls of version 3 has one.
 - **Message formats 0 and 1 are refused**, as Kafka 4 does.
 - **Compressed records stay closed** unless the topic asks for what only they tell (keys, times nearer to now than the
   defaults, another codec): Kafka opens every batch at Produce. Here those without compression are read
