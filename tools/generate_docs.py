@@ -143,8 +143,12 @@ COMPATIBILITY_TAIL = """
 - **Settings of a broker** are changed by whichever broker is asked, and those of a broker that does not run as well;
   Kafka's take only their own. They are described by that broker alone, as Kafka's are.
 - **What only brokers may ask** (AlterPartition, BrokerHeartbeat, AllocateProducerIds, AssignReplicasToDirs, Envelope,
-  AddPartitionsToTxn from version 4 on, WriteTxnMarkers that commit) is answered with CLUSTER_AUTHORIZATION_FAILED, and
-  nothing changes. Kafka closes the connection, or does what it was asked where it has no authorizer.
+  WriteTxnMarkers that commit) is answered with CLUSTER_AUTHORIZATION_FAILED, and nothing changes. Kafka closes the
+  connection, or does what it was asked where it has no authorizer.
+- **AddPartitionsToTxn from version 4 on**, by which Kafka's brokers ask each other, is answered to a client by the
+  rights it has with version 3: the JavaScript library of Platformatic sends 5. Kafka demands CLUSTER_ACTION, where it
+  has an authorizer. A client may name 100 transactions at once, with 4,096 partitions; beyond that it is told
+  TRANSACTION_ABORTABLE.
 - **A reassignment of a partition that nobody leads** can be cancelled; Kafka refuses that, with
   INVALID_REPLICA_ASSIGNMENT.
 - **A coordinator whose topic has too few replicas in sync** says NOT_COORDINATOR to who would write, and reads its log

@@ -18,7 +18,7 @@ from ottla.gateways.kafka.api_42_delete_groups import API as DELETE_GROUPS
 from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TRANSACTIONS
 from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
 from ottla.model.error_code import ErrorCode
-from ottla.model.principal import broker_principal
+from ottla.model.principal import ANONYMOUS, Principal, broker_principal
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.model.transaction_marker import TransactionMarker
@@ -227,32 +227,73 @@ async def end_error(door: TransactionDoor, producer: ProducerIdentity) -> int:
     return int((await end(door, producer, commit=True)).error_code)
 
 
-@pytest.mark.parametrize("version", [4, 5])
-async def test_brokers_add_and_verify_for_many_transactions(door: TransactionDoor, version: int):
-    one, other = await init(door, "t"), await init(door, "u")
-    flights = (AddPartitionsToTxnTopic(name="flights", partitions=(0,)),)
-
-    def asked(name: str, producer: ProducerIdentity, *, verify_only: bool) -> AddPartitionsToTxnTransaction:
-        return AddPartitionsToTxnTransaction(
-            transactional_id=name,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            verify_only=verify_only,
-            topics=flights,
-        )
-
-    request = AddPartitionsToTxnRequest(
-        transactions=(asked("t", one, verify_only=False), asked("u", other, verify_only=True))
+def asked(
+    name: str, producer: ProducerIdentity, *numbers: int, topic: str = "flights", verify_only: bool = False
+) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=name,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        verify_only=verify_only,
+        topics=(AddPartitionsToTxnTopic(name=topic, partitions=numbers),),
     )
-    answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
-    assert (answer.error_code, answer.results_by_transaction) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ())
-    door.principal = broker_principal(2)
-    answer = await door.ask(ADD_PARTITIONS_TO_TXN, request, version)
-    results = {
-        each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code
+
+
+async def add_to_many(
+    door: TransactionDoor, version: int, *transactions: AddPartitionsToTxnTransaction
+) -> dict[str, set[int]]:
+    """The errors of each transaction."""
+    answer = await door.ask(ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest(transactions=transactions), version)
+    assert answer.error_code == ErrorCode.NONE
+    return {
+        each.transactional_id: {
+            partition.partition_error_code for topic in each.topic_results for partition in topic.results_by_partition
+        }
         for each in answer.results_by_transaction
     }
-    assert results == {"t": ErrorCode.NONE, "u": ErrorCode.TRANSACTION_ABORTABLE}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("principal", [ANONYMOUS, broker_principal(2)], ids=str)
+async def test_clients_and_brokers_add_and_verify_for_many_transactions(
+    door: TransactionDoor, principal: Principal, version: int
+):
+    one, other = await init(door, "t"), await init(door, "u")
+    door.principal = principal
+    assert await add_to_many(door, version, asked("t", one, 0), asked("u", other, 0, verify_only=True)) == {
+        "t": {ErrorCode.NONE},
+        "u": {ErrorCode.TRANSACTION_ABORTABLE},
+    }
+    assert await add_to_many(door, version, asked("t", one, 0, verify_only=True)) == {"t": {ErrorCode.NONE}}
+    assert await add_to_many(door, version) == {}
+
+
+async def test_a_client_has_the_rights_of_a_client_whatever_version_it_asks_in(door: TransactionDoor):
+    one = await init(door)
+    stranger = ProducerIdentity(one.producer_id, one.producer_epoch + 1)
+    offsets = asked("t", one, 0, topic="__consumer_offsets")
+    assert await add_to_many(door, 5, offsets, asked("u", one, 0)) == {
+        "t": {ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+        "u": {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    }
+    assert await add_to_many(door, 5, asked("t", stranger, 0)) == {"t": {ErrorCode.PRODUCER_FENCED}}
+    door.principal = broker_principal(2)
+    assert await add_to_many(door, 5, offsets) == {"t": {ErrorCode.NONE}}
+
+
+async def test_more_partitions_or_transactions_than_a_client_has_are_refused_in_turns(door: TransactionDoor):
+    one = await init(door)
+    async with TurnsOfTheLoop() as turns:
+        errors = await add_to_many(door, 5, asked("t", one, *range(PARTITIONS_PER_TRANSACTION_MAX + 1)))
+    assert errors == {"t": {ErrorCode.TRANSACTION_ABORTABLE}}
+    assert turns.count > PARTITIONS_PER_TRANSACTION_MAX // ITEMS_PER_TURN
+    names = ["t", *(f"u-{index}" for index in range(10 * ITEMS_PER_TURN))]
+    async with TurnsOfTheLoop() as turns:
+        errors = await add_to_many(door, 5, *(asked(name, one, 0) for name in names))
+    assert errors == {name: {ErrorCode.TRANSACTION_ABORTABLE} for name in names}
+    assert turns.count > 10
+    assert await add_to_many(door, 5, asked("t", one, 0, verify_only=True)) == {"t": {ErrorCode.TRANSACTION_ABORTABLE}}
+    assert await add_to_many(door, 5, asked("t", one, 0)) == {"t": {ErrorCode.NONE}}
 
 
 @pytest.mark.parametrize("version", range(END_TXN.min_version, END_TXN.max_version + 1))

@@ -16,8 +16,11 @@ from ottla.coordination.key_partition import partition_of_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
 from ottla.protocol.messages.create_topics import (
@@ -131,11 +134,14 @@ async def test_offsets_of_groups_on_other_brokers_are_committed_with_the_transac
     assert any(transaction != group for transaction, group in seen)
 
 
-async def test_a_client_cannot_ask_as_a_broker_does(world: World) -> None:
+async def test_a_client_that_asks_as_a_broker_does_has_its_own_rights(world: World) -> None:
     connection = await world.connected()
-    request = AddPartitionsToTxnRequest(transactions=(AddPartitionsToTxnTransaction("t", 1, 0, verify_only=True),))
+    topics = (AddPartitionsToTxnTopic("__consumer_offsets", (0,)),)
+    request = AddPartitionsToTxnRequest(transactions=(AddPartitionsToTxnTransaction("t", 1, 0, topics=topics),))
     answer = await connection.request(request, AddPartitionsToTxnResponse, timeout_ms=TIMEOUT_MS)
-    assert (answer.error_code, answer.results_by_transaction) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ())
+    refused = (AddPartitionsToTxnPartitionResult(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED),)
+    (result,) = answer.results_by_transaction
+    assert result.topic_results == (AddPartitionsToTxnTopicResult("__consumer_offsets", refused),)
     known = await connection.request(MetadataRequest(topics=()), MetadataResponse, timeout_ms=TIMEOUT_MS)
     assert len(known.brokers) == 3
     connection.close()
