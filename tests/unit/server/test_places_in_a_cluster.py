@@ -27,7 +27,7 @@ async def test_the_controller_knows_where_replicas_lie_and_takes_the_lead_from_a
         connection.close()
         assert [each.error_code for each in answer.topics] == [0]
         topic_id = answer.topics[0].topic_id
-        await until(lambda: len(second.image.replica_directories.get(topic_id, ())) == 8)
+        await until(lambda: all(len(each.image.replica_directories.get(topic_id, ())) == 8 for each in brokers))
         for broker in brokers:
             ids = broker.server._logs.directory_ids
             places = [first.image.replica_directory(topic_id, index, broker.node_id) for index in range(4)]
