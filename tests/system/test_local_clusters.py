@@ -117,7 +117,7 @@ def test_a_broker_that_was_alone_becomes_one_of_several_when_another_joins(tmp_p
         cluster.leader("t").kill()
         cluster.start()
         cluster.wait_until_in_sync("t", 2)
-        assert cluster.has_leaders("before")
+        wait_until(lambda: cluster.has_leaders("before"), "whichever broker is asked to have heard of the other leader")
         assert "another broker has joined" in first.log_path.read_text()
         assert cluster.stop() == [0, 0]
     finally:

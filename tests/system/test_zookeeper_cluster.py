@@ -91,7 +91,7 @@ def test_what_a_controller_is_asked_that_is_cut_off_from_zookeeper_is_decided_by
             wait_until(lambda: cluster.metadata_of(at=other).controller_id not in (-1, before), "another controller")
             with BlockingClient(cluster.brokers[before].bootstrap) as client:
                 client.create_topic(NewTopic("a", 1, 2))
-            assert [each.leader for each in cluster.metadata_of("a", at=other).topics["a"].partitions] != [-1]
+            wait_until(lambda: cluster.metadata_of("a", at=other).topics["a"].partitions[0].leader != -1, "a leader")
             ways[before].cut()
             cluster.wait_until_registered()
             cluster.create_topic("b")
