@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use file_table::FileTable;
 use operation::{
@@ -239,6 +240,26 @@ impl LogIo {
         operations.append(&mut gathered);
         *gathered = operations;
         false
+    }
+
+    fn write_here(
+        &self,
+        py: Python<'_>,
+        handle: Handle,
+        position: u64,
+        data: &Bound<'_, PyBytes>,
+        bytes_max: usize,
+    ) -> bool {
+        if !self.gathered().is_empty() {
+            return false;
+        }
+        let bytes = data.as_bytes();
+        py.detach(|| {
+            self.here
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .write_here(handle, position, bytes, bytes_max)
+        })
     }
 
     fn completions(&self) -> Vec<Report> {

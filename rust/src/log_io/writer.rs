@@ -100,6 +100,52 @@ impl<T: Send, P: Payload> Writer<T, P> {
         true
     }
 
+    /// Write `bytes` here as a group of their own, under the same conditions; false when they are not, or not all of
+    /// them, in the file: whoever asks for that again in the ordinary way is told why, if there is more to it.
+    pub fn write_here(
+        &mut self,
+        handle: Handle,
+        position: u64,
+        bytes: &[u8],
+        bytes_max: usize,
+    ) -> bool {
+        // Those that are left to the thread are counted by `carry_out_here`, which is asked next.
+        if self.groups_left_to_thread > 0 || bytes.len() > bytes_max || !self.shared.claim() {
+            return false;
+        }
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            self.write_claimed(handle, position, bytes)
+        }));
+        self.shared.release();
+        written.unwrap_or(false)
+    }
+
+    fn write_claimed(&mut self, handle: Handle, position: u64, bytes: &[u8]) -> bool {
+        let size = bytes.len() as u64;
+        let begun = Instant::now();
+        let mut files = lock(&self.files);
+        if self.shared.errno() != 0 || !files.is_quick(handle, size) {
+            return false;
+        }
+        let Ok(calls) = files.write(handle, position, &[bytes]) else {
+            return false;
+        };
+        drop(files);
+        let elapsed = begun.elapsed();
+        let (counters, trace) = (&self.shared.counters, &self.shared.trace);
+        counters.groups.fetch_add(1, Ordering::Relaxed);
+        counters.inline_groups.fetch_add(1, Ordering::Relaxed);
+        counters.write_calls.fetch_add(calls, Ordering::Relaxed);
+        counters.written_bytes.fetch_add(size, Ordering::Relaxed);
+        trace.write.record_time(elapsed);
+        trace.appends.record(1);
+        trace.bytes.record(size);
+        if elapsed > SLOW_WRITE {
+            self.groups_left_to_thread = GROUPS_AFTER_SLOW_WRITE;
+        }
+        true
+    }
+
     fn is_quick(&self, operations: &[Operation<T, P>], bytes_max: usize) -> bool {
         let mut bytes = 0;
         let files = lock(&self.files);
@@ -432,6 +478,7 @@ mod tests {
         );
         assert!(shared.next_group().is_some());
         assert!(left(vec![write_only(1, 10, 6)], 100), "work of the thread");
+        assert!(!here.write_here(1, 10, &[7], 100), "work of the thread");
         assert!(shared.completions().is_empty());
     }
 

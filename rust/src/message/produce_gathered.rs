@@ -81,6 +81,20 @@ impl ProduceRun {
             .transpose()
     }
 
+    #[staticmethod]
+    fn whole<'py>(
+        py: Python<'py>,
+        buffer: ByteView<'py>,
+        begin: usize,
+        end: usize,
+        frame_bytes_max: usize,
+        count_max: usize,
+    ) -> PyResult<Option<ProduceRun>> {
+        produce_run::whole(buffer.as_slice(), begin..end, frame_bytes_max, count_max)
+            .map(|run| ProduceRun::new(py, run, true))
+            .transpose()
+    }
+
     fn __len__(&self) -> usize {
         self.run.members.len()
     }
@@ -237,6 +251,24 @@ impl ProduceRun {
             .map(|frame| PyBytes::new(py, &frame))
             .collect();
         PyList::new(py, answers)
+    }
+
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        base_offset: i64,
+        log_append_time_ms: i64,
+        log_start_offset: i64,
+    ) -> Bound<'py, PyBytes> {
+        let first = Written {
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+        };
+        let mut answers = self.run.answers(first);
+        let mut all = answers.next().unwrap_or_default();
+        answers.for_each(|answer| all.extend_from_slice(&answer));
+        PyBytes::new(py, &all)
     }
 
     fn request(&self, py: Python<'_>, index: usize) -> PyResult<SingleProduceRequest> {

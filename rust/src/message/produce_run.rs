@@ -157,8 +157,29 @@ pub(super) fn gather<T>(
     (kept, rest)
 }
 
+/// The run that all of what one connection sent is: one request or more to one partition, at most `count_max`.
+pub(super) fn whole<T: Default>(
+    buffer: &[u8],
+    place: Range<usize>,
+    frame_bytes_max: usize,
+    count_max: usize,
+) -> Option<Run<T>> {
+    let end = place.end;
+    at_front(buffer, place, frame_bytes_max, count_max)
+        .filter(|run| run.members.last().is_some_and(|last| last.place.end == end))
+}
+
 /// The run at the front of what one connection sent: two requests to one partition, or more, at most `count_max`.
 pub(super) fn leading<T: Default>(
+    buffer: &[u8],
+    place: Range<usize>,
+    frame_bytes_max: usize,
+    count_max: usize,
+) -> Option<Run<T>> {
+    at_front(buffer, place, frame_bytes_max, count_max).filter(|run| run.members.len() > 1)
+}
+
+fn at_front<T: Default>(
     buffer: &[u8],
     place: Range<usize>,
     frame_bytes_max: usize,
@@ -182,7 +203,7 @@ pub(super) fn leading<T: Default>(
             Some(_) => break,
         }
     }
-    run.filter(|run| run.members.len() > 1)
+    run
 }
 
 impl<T> Run<T> {
@@ -479,6 +500,14 @@ mod tests {
         assert_eq!(run.members.len(), 2);
         assert_eq!(run.members[1].place, places[1].1);
         assert!(leading::<()>(&buffer, 0..requests[0].len() + 3, 1 << 20, 100).is_none());
+        let count_of = |end, count_max| {
+            whole::<()>(&buffer, 0..end, 1 << 20, count_max).map(|run| run.members.len())
+        };
+        assert_eq!(count_of(buffer.len(), 4), Some(4));
+        assert_eq!(count_of(requests[0].len(), 4), Some(1));
+        assert_eq!(count_of(buffer.len(), 3), None);
+        assert_eq!(count_of(buffer.len() - 1, 4), None);
+        assert_eq!(count_of(0, 4), None);
         assert_eq!(
             leading::<()>(&buffer, 0..buffer.len(), 1 << 20, 3)
                 .unwrap()

@@ -21,6 +21,7 @@ from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from ottla.replication.partition import Partition, WritableBuffer
 from ottla.replication.replica_manager import PartitionKey, ReplicaManager
 from ottla.runtime.deadlines import Deadlines
+from ottla.storage.log_append_info import LogAppendInfo
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 TIMED_OUT: Final = AppendAck(ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time")
@@ -149,6 +150,17 @@ class ProduceService:
         if run.acks == ACKS_ALL:
             self._deadlines.add(production, run.timeout_ms)
         return True
+
+    def write_run(self, principal: Principal, run: ProduceRun) -> LogAppendInfo | None:
+        """`produce_run` of all requests of a run where it is over when this returns: what becomes of them is returned.
+
+        None: nothing has happened.
+        """
+        try:
+            partition = self._writable(principal, run.key)
+        except ApiError:
+            return None
+        return partition.role.write_run(run)
 
     def produce(
         self,

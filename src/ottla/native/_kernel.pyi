@@ -459,6 +459,13 @@ class LogIo:
         otherwise nothing happened. After a write that took more than a millisecond the next 1,000 groups are refused.
         """
 
+    def write_here(self, handle: int, position: int, data: bytes, bytes_max: int) -> bool:
+        """Write at once, under the conditions of `submit_here` and while nothing else has been asked for.
+
+        True when all of it is in the file; nobody is told of it. Otherwise it is to be appended in the ordinary way,
+        which fails as this did, if this did.
+        """
+
     def completions(self) -> list[tuple[object | None, int, int]]:
         """What was completed since the last call: token, stage, errno (0: done).
 
@@ -775,6 +782,10 @@ class ProduceRun:
     def leading(buffer: Buffer, begin: int, end: int, frame_bytes_max: int, count_max: int) -> ProduceRun | None:
         """The run of two requests and more, at most `count_max`, with which the bytes from `begin` to `end` begin."""
 
+    @staticmethod
+    def whole(buffer: Buffer, begin: int, end: int, frame_bytes_max: int, count_max: int) -> ProduceRun | None:
+        """The run that the bytes from `begin` to `end` are, all of them: one request or more, at most `count_max`."""
+
     def __len__(self) -> int: ...
     @property
     def key(self) -> tuple[str | bytes, int]:
@@ -812,7 +823,7 @@ class ProduceRun:
     def check(self, rules: TopicRules, now_ms: int) -> None:
         """Take out the requests that `rules.check` would refuse or have opened.
 
-        Of those of `leading` what follows is taken out as well: `end` says where to go on.
+        Of those of `leading` and `whole` what follows is taken out as well: `end` says where to go on.
         """
     def assign(self, base_offset: int, leader_epoch: int, log_append_time_ms: int) -> bytes:
         """As `assign_offsets`, for all batches; gives them away, one after the other: `size` is 0 from then on."""
@@ -837,6 +848,8 @@ class ProduceRun:
         """The response frames of all requests, with their lengths: the first was written at `base_offset`, the others
         behind it.
         """
+    def answer(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
+        """`answers`, one behind the other."""
     def request(self, index: int) -> SingleProduceRequest:
         """One of them, without its records: to be answered by itself."""
 

@@ -28,7 +28,7 @@ from ottla.network.connection_services import ConnectionServices
 from ottla.network.connection_state import ENDING, Event, State, next_state
 from ottla.network.idle_watch import IdleWatch
 from ottla.network.output_queue import OutputQueue
-from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.receive_buffer import SMALLEST, ReceiveBuffer
 from ottla.network.response_queue import Part, ResponseQueue, ResponseSlot
 from ottla.network.together import Together
 from ottla.network.transport import Transport
@@ -354,9 +354,21 @@ class Connection:
         try:
             if self.state in ENDING or self.state is _CLOSED:  # since they were received
                 return
-            self._services.metrics.bytes_in += end - begin
+            services = self._services
+            metrics, together = services.metrics, services.together
+            metrics.bytes_in += end - begin
             if not self._output.parts:
                 self._idle.moved_ms = now_ms
+                if (
+                    together is not None
+                    and self.state is _OPEN
+                    and not self.responses.answers
+                    and end - begin < SMALLEST
+                    and metrics.out_bytes <= services.flow.out_bytes_hard_max
+                    and (count := together.take_at_once(self, buffer, begin, end, services.flow.in_flight_max))
+                ):
+                    metrics.requests += count
+                    return
             reader = self._reader
             frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
             if frame is None:

@@ -173,7 +173,9 @@ class Reactor:
         try:
             cork.cork()
             try:
-                for connection, begin, end in self._take_together(received, buffer, now_ms):
+                if len(received) > 1:
+                    received = self._take_together(received, buffer, now_ms)
+                for connection, begin, end in received:
                     connection.on_received(buffer, begin, end, now_ms)
             finally:
                 cork.uncork()  # whatever happened: what is gathered would never go

@@ -36,3 +36,10 @@ class Together(Protocol):
         where the next begins: `begin` when none was taken.
         """
         ...
+
+    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """Serve all that one connection sent, `count_max` requests at most, and answer it before this returns, by
+        `ResponseQueue.answer_next`. Returns how many requests that were; 0, and nothing has happened, where that cannot
+        be. The connection waits for no answer.
+        """
+        ...

@@ -16,6 +16,7 @@ from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.batch_runs import runs_of
 from ottla.storage.log import Log
+from ottla.storage.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
@@ -62,6 +63,11 @@ class Follower:
         """Each is refused by itself."""
         del run, on_ack, on_buffer_free
         return False
+
+    def write_run(self, run: ProduceRun) -> LogAppendInfo | None:
+        """Each is refused by itself."""
+        del run
+        return None
 
     def follower_fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> ErrorCode:
         """Refuse: followers fetch from the leader."""

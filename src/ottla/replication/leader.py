@@ -25,6 +25,7 @@ from ottla.replication.transaction_verification import NO_VERIFICATIONS, Verific
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
+from ottla.storage.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
@@ -115,13 +116,8 @@ class Leader:
         first, and never before this returns; `on_buffer_free` when their records are no longer needed. False: nothing
         has happened, and each is to be appended by itself.
         """
-        partition, queue, acks = self._partition, self._append_queue, run.acks
-        if (
-            partition.held is not None
-            or not partition.is_leader
-            or (queue is not None and queue.waiting)
-            or (acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas)
-        ):
+        partition, acks = self._partition, run.acks
+        if not self._takes_runs(acks):
             return False
         now_ms = self._clock.now_ms()
         run.check(partition.log.config.topic_rules, now_ms)
@@ -145,6 +141,40 @@ class Leader:
         else:
             leader_ack.ack = ack
         return True
+
+    def write_run(self, run: ProduceRun) -> LogAppendInfo | None:
+        """`append_run` of all that is in `run`, over when this returns: written, and committed by that.
+
+        None, and nothing has happened, where it is not all, or more is needed: others have replicas, records are to be
+        on disk first, or something before them is not committed.
+        """
+        partition = self._partition
+        log = partition.log
+        if (
+            self.is_replicated
+            or partition.flush_before_ack
+            or partition.high_watermark != log.log_end_offset
+            or not self._takes_runs(run.acks)
+        ):
+            return None
+        count, now_ms = len(run), self._clock.now_ms()
+        run.check(log.config.topic_rules, now_ms)
+        if len(run) != count:
+            return None
+        info = log.append_run(run, leader_epoch=partition.leader_epoch, now_ms=now_ms, at_once=True)
+        if info is not None:
+            log.report_progress()
+        return info
+
+    def _takes_runs(self, acks: int) -> bool:
+        """Whether nothing keeps batches from the log but what the log says of them."""
+        partition, queue = self._partition, self._append_queue
+        return (
+            partition.held is None
+            and partition.is_leader
+            and (queue is None or not queue.waiting)
+            and (acks != ACKS_ALL or partition.isr_size >= partition.min_insync_replicas)
+        )
 
     def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
         """See `Partition.append_marker`. It does not wait for batches that are opened: its transaction is over."""

@@ -262,7 +262,11 @@ class Server:
         )
         has_telemetry = settings.boolean("telemetry.receiver.enable")
         self._gateway = KafkaGateway(self._broker, APIS if has_telemetry else APIS.without(TELEMETRY), sessions)
-        together = RequestsTogether(self._gateway, settings.integer("socket.request.max.bytes"))
+        together = RequestsTogether(
+            self._gateway,
+            settings.integer("socket.request.max.bytes"),
+            written_is_committed=not settings.boolean("log.flush.before.ack"),
+        )
         self._listeners = ListenerSet(
             settings.listeners.opened,
             lambda endpoint: listeners.listener(endpoint, self._connect, together),

@@ -237,19 +237,25 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
-        on_free: OnFree,
-        on_stage: OnStage | None,
-        sync: bool,
-        report_written: bool,
+        on_free: OnFree | None = None,
+        on_stage: OnStage | None = None,
+        sync: bool = False,
+        report_written: bool = True,
+        at_once: bool = False,
     ) -> LogAppendInfo | None:
         """`append` for each batch of producers in `run`, with one write; what is returned is of all of them.
 
         `on_free` and `on_stage` are called as there. None, and nothing has happened, where that is not all there is to
         it: a new segment or leader epoch, a sync that nobody asked for, a duplicate, anything that is refused.
+
+        `at_once`, which is without a sync and without either of them: everything is written when this returns, which
+        `report_progress` tells of. None also where something is still to be written, or the thread is to write this.
         """
         if self._closed or self._resources.writer.failure is not None:
             return None
         config, appender, first_offset = self.config, self._appender, self.log_end_offset
+        if at_once and self._segments.written.offset != first_offset:
+            return None
         end_offset = first_offset + run.record_count
         stamped = config.message_timestamp_type is _LOG_APPEND_TIME
         stamp, max_timestamp = (now_ms, now_ms) if stamped else (-1, run.max_timestamp)
@@ -264,9 +270,13 @@ class Log:
         if batches is not None and not self._admits(batches):
             return None
         records = run.assign(first_offset, leader_epoch, stamp)
-        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + len(records)), on_free, on_stage)
+        end = LogEnd(end_offset, appender.segment.size + len(records))
+        token = None if at_once else PendingAppend(self, end, on_free, on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
-        appender.append_run(run, records, first_offset, config, stamp, token, flags)
+        if not appender.append_run(run, records, first_offset, config, stamp, token, flags):
+            return None
+        if at_once:
+            self._segments.written = end
         if batches is not None:
             self.producers.remember(batches, first_offset, stamp, now_ms)
         self.log_end_offset = end_offset

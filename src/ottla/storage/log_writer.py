@@ -113,6 +113,13 @@ class LogWriter:
             else:
                 self._schedule()
 
+    def write_here(self, handle: int, position: int, data: bytes) -> bool:
+        """Write a little before this returns, if that can be; nobody is told. False when it is to be appended.
+
+        So nothing is known of why it could not be written: `append` tells, which fails in the same way.
+        """
+        return self.failure is None and self._io.write_here(handle, position, data, _INLINE_BYTES_MAX)
+
     def sync(self, handle: int, token: Completion | None = None) -> None:
         """Queue making a file durable."""
         self._io.sync(handle, token)

@@ -147,14 +147,20 @@ class SegmentAppender:
         first_offset: int,
         config: LogConfig,
         log_append_time_ms: int,
-        token: Completion,
+        token: Completion | None,
         flags: int,
-    ) -> None:
-        """`append` for each batch of `run` that the segment takes; `records` are all of them, with their offsets."""
-        if not self._log_handle:
-            self.open(config)
+    ) -> bool:
+        """`append` for each batch of `run` that the segment takes; `records` are all of them, with their offsets.
+
+        Without a token they are written when this returns; False, and nothing has happened, where that cannot be.
+        """
         segment = self.segment
         start = segment.size
+        if token is None:
+            if not self._log_handle or not self._writer.write_here(self._log_handle, start, records):
+                return False
+        elif not self._log_handle:
+            self.open(config)
         entries, time_entries = self._indexer.add_run(
             run, first_offset, start, log_append_time_ms, config.index_interval_bytes
         )
@@ -163,7 +169,9 @@ class SegmentAppender:
         segment.size = end = start + len(records)
         self._recent.extend(*run.layout(first_offset, start), end)
         segment.largest_timestamp = self._indexer.max_timestamp
-        self._writer.append(self._log_handle, start, records, token, flags)
+        if token is not None:
+            self._writer.append(self._log_handle, start, records, token, flags)
+        return True
 
     def append_aborted(self, aborted: AbortedTransaction) -> bool:
         """Queue an entry of the transaction index, after the batch that has the marker; whether it is the first one."""

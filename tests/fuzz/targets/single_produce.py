@@ -107,17 +107,24 @@ def agrees_together(frame: bytes, found: SingleProduceRequest) -> None:
     size, buffer = len(framed), memoryview(framed * 2)
     runs, left = ProduceRun.gather(buffer, [("a", 0, size), ("b", size, 2 * size)], len(frame))
     leading = ProduceRun.leading(buffer, 0, 2 * size, len(frame), 2)
+    both, alone = (ProduceRun.whole(buffer, 0, end, len(frame), 2) for end in (2 * size, size))
     if not found.acks or len(found.records) > 4_096:
-        assert (runs, leading, len(left)) == ([], None, 2)
+        assert (runs, leading, both, alone, len(left)) == ([], None, None, None, 2)
         return
     [run] = runs
     assert (left, run.owners, run.arrivals) == ([], ["a", "b"], [("a", 0, size), ("b", size, 2 * size)])
-    for each in (run, leading):
+    for each in (run, leading, both):
         assert each is not None
         assert (len(each), each.end, each.size) == (2, 2 * size, 2 * len(found.records))
         assert (each.key, each.acks, each.timeout_ms) == (found.key, found.acks, found.timeout_ms)
         assert each.answers(7, -1, 3)[0] == found.answer(7, -1, 3)
+        assert each.answer(7, -1, 3) == b"".join(each.answers(7, -1, 3))
         assert each.request(1).client_id == found.client_id
+    assert alone is not None
+    assert (len(alone), alone.end, alone.answer(7, -1, 3)) == (1, size, found.answer(7, -1, 3))
+    assert ProduceRun.whole(buffer, 0, 2 * size, len(frame), 1) is None
+    assert ProduceRun.whole(buffer, 0, 2 * size - 1, len(frame), 2) is None
+    assert ProduceRun.whole(buffer, 0, size, len(frame) - 1, 1) is None
     assert ProduceRun.gather(buffer, [("a", 0, size), ("b", size, 2 * size)], len(frame) - 1)[0] == []
     assert ProduceRun.gather(buffer, [("a", 0, size - 1), ("b", size, 2 * size)], len(frame))[0] == []
     assert ProduceRun.leading(buffer, 0, 2 * size - 1, len(frame), 2) is None

@@ -24,6 +24,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.runtime.deadlines import Deadlines
+from ottla.storage.log_append_info import LogAppendInfo
 from tests.unit.gateways.log_door import LogDoor
 from tests.unit.gateways.test_api_00_produce import (
     GENERAL,
@@ -53,8 +54,17 @@ class RunRole(Role):
         self.told.append((on_ack, on_buffer_free))
         return True
 
+    def write_run(self, run: ProduceRun) -> LogAppendInfo | None:
+        count = len(run)
+        run.check(RULES_OF_TOPIC, 0)
+        if not self.takes or len(run) != count:
+            return None
+        self.runs.append(count)
+        return self.info
+
     def __init__(self, ack: AppendAck | None) -> None:
         super().__init__(ack)
+        self.info = LogAppendInfo(0, 0, -1, 0, 0)
         self.runs: list[int] = []
         self.told: list[tuple[OnAck, Callable[[], None]]] = []
 
@@ -121,7 +131,7 @@ class Turn:
         self.role = RunRole(None)
         partition: Any = self.door.connection.gateway.broker.produce._replicas.get("t", 0)
         partition.role = self.role
-        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20)
+        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20, written_is_committed=True)
         self.buffer = Buffer(frames)
         self.clients = [Client(self.door) for _ in frames]
 
@@ -133,6 +143,11 @@ class Turn:
         """All of it was sent by the first client."""
         client, end = self.clients[0], self.buffer.places[-1][1]
         return self.together.take_leading(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+
+    def take_at_once(self, count_max: int = 100) -> int:
+        """The same."""
+        client, end = self.clients[0], self.buffer.places[-1][1]
+        return self.together.take_at_once(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
 
     def decide(self, ack: AppendAck) -> None:
         [(on_ack, on_buffer_free)] = self.role.told
@@ -196,6 +211,55 @@ def test_a_run_is_answered_with_the_bytes_of_its_requests_one_by_one(
     check()
 
 
+@given(
+    written.filter(lambda ack: -1 <= ack.base_offset < 1 << 62),
+    st.lists(st.tuples(st.sampled_from(list(VERSIONS)), st.integers(1, 5)), min_size=1, max_size=5),
+    st.sampled_from([-1, 1]),
+)
+def test_at_once_requests_are_answered_with_the_same_bytes(
+    ack: AppendAck, requests: list[tuple[int, int]], acks: int
+) -> None:
+    requests = [each for each in requests if (each[0] < 13) == (requests[0][0] < 13)]
+    frames = [frame_of(version, acks=acks, records=batch_of(count)) for version, count in requests]
+    expected = general_answers(frames, ack, [count for _, count in requests])
+    turn = Turn(frames)
+    turn.role.info = LogAppendInfo(ack.base_offset, 0, ack.log_append_time_ms, ack.log_start_offset, 0)
+    assert turn.take_at_once(len(frames)) == len(frames)
+    assert (turn.role.runs, turn.buffer.held) == ([len(frames)], 0)
+    client = turn.clients[0]
+    assert client.frames == [b"".join(frame for frame, _ in expected)]
+    assert (client.responses.answers, client.responses.next, client.lost) == ([], len(frames), [])
+    assert len(turn.door.deadlines) == 0
+
+
+def test_at_once_all_that_was_sent_is_served_or_nothing() -> None:
+    plain = frame_of(9)
+    broken = frame_of(9, records=batch_of(1)[:-1] + b"y")
+    assert Turn([plain] * 3).take_at_once(2) == 0
+    for other in (
+        frame_of(9, acks=0),
+        frame_of(9, index=1),
+        frame_of(13),
+        broken,
+        plain[:5],
+        frame_of(9, is_there=False),
+    ):
+        for frames in ([other], [plain, other], [other, plain]):
+            if frames[0] == frames[-1] == frame_of(13):
+                continue  # which is plain by itself
+            turn = Turn(frames)
+            before = bytes(turn.buffer.view)
+            assert turn.take_at_once() == 0
+            assert (turn.role.runs, turn.buffer.held, bytes(turn.buffer.view)) == ([], 0, before)
+            assert (turn.clients[0].frames, turn.clients[0].responses.next) == ([], 0)
+
+
+def test_where_records_are_to_be_on_disk_first_nothing_is_answered_at_once() -> None:
+    turn = Turn([frame_of(9)])
+    turn.together = RequestsTogether(turn.door.connection.gateway, 1 << 20)
+    assert turn.take_at_once() == 0
+
+
 def test_what_is_out_of_the_common_is_left_where_it_lies() -> None:
     plain = frame_of(9)
     others = {
@@ -248,7 +312,7 @@ def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn],
         turn = Turn([frame_of(9)] * 3)
         change(turn)
         if is_of_one:
-            assert turn.take_leading() == 0
+            assert (turn.take_at_once(), turn.take_leading()) == (0, 0)
         else:
             assert sorted(place for _, *place in turn.take()) == [list(place) for place in turn.buffer.places]
         assert (turn.role.runs, turn.buffer.held) == ([], 0)
@@ -258,6 +322,7 @@ def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn],
 def test_who_may_not_write_is_refused_by_itself() -> None:
     turn = Turn([frame_of(9)] * 2, **RULES["authorizer"])
     assert len(turn.take()) == 2
+    assert turn.take_at_once() == 0
     assert turn.role.runs == []
 
 
@@ -265,7 +330,7 @@ def test_an_api_without_it_or_of_fewer_versions_gets_each_request_by_itself() ->
     for api in (replace(WHOLE, handle_run=None), replace(WHOLE, max_version=12)):
         turn = Turn([frame_of(9)] * 2, Door(api, None))
         assert len(turn.take()) == 2
-        assert turn.take_leading() == 0
+        assert (turn.take_at_once() > 0, turn.take_leading()) == (api.max_version == 13, 0)
 
 
 def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> None:
@@ -347,7 +412,7 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
     partition.flush_before_ack = flushes
     deadlines = Deadlines(door.clock, door.timer)
     door.produce = ProduceService(door.replicas, deadlines)  # type: ignore[attr-defined]
-    together = RequestsTogether(door.gateway, 1 << 20)
+    together = RequestsTogether(door.gateway, 1 << 20, written_is_committed=not flushes)
     config = NetworkConfig()
     listener = Listener(
         "127.0.0.1",
@@ -360,14 +425,20 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
     )
     await listener.start()
     runs: list[int] = []
-    append_run = partition.role.append_run
+    at_once: list[int] = []
+    append_run, write_run = partition.role.append_run, partition.role.write_run
 
     def noted(run: ProduceRun, **options: Any) -> bool:
         runs.append(len(run))
         return append_run(run, **options)
 
+    def noted_at_once(run: ProduceRun) -> LogAppendInfo | None:
+        info = write_run(run)
+        at_once.extend([len(run)] * (info is not None))
+        return info
+
     partition.role = SimpleNamespace(  # type: ignore[assignment]
-        append=partition.role.append, append_run=noted, fail=partition.role.fail
+        append=partition.role.append, append_run=noted, write_run=noted_at_once, fail=partition.role.fail
     )
 
     def frame(value: bytes, acks: int) -> bytes:
@@ -390,12 +461,18 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
                 assert written_at.error_code == ErrorCode.NONE
                 assert sent.setdefault(written_at.base_offset, value) is value
     assert any(count > 1 for count in runs)
+    for number in range(20):  # each alone; the thread may have something to do for a moment
+        value = b"alone-%d" % number
+        [[answer]] = await served(listener, [frame(value, -1)])
+        response = decode_response(ApiKey.PRODUCE, 9, answer)[1]
+        assert sent.setdefault(response.responses[0].partition_responses[0].base_offset, value) is value
+    assert not (at_once and flushes)
     await partition.log.flush()
     [file] = files_of(Path(partition.log.directory))
     there = {
         offset: value for offset, _, _, value, *_ in decode_records(file.read_bytes(), max_decompressed_bytes=1 << 20)
     }
     assert there == sent
-    assert len(sent) == 4 * 60
+    assert len(sent) == 4 * 60 + 20
     await listener.close()
     await door.close()

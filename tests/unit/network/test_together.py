@@ -19,6 +19,8 @@ class TakesSmall:
     def __init__(self) -> None:
         self.waiting: list[tuple[ResponseSlots, list[bytes]]] = []
         self.taken: list[int] = []
+        self.taken_at_once: list[int] | None = None
+        """How many each time; none while it does not."""
 
     def take(self, received: list[Arrival], buffer: ReceiveBuffer) -> list[Arrival]:
         taken = [each for each in received if self._end(buffer, *each[1:]) == each[2]]
@@ -35,6 +37,18 @@ class TakesSmall:
         if frames:
             self._serve([connection] * len(frames), frames)
         return begin
+
+    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        if self.taken_at_once is None:
+            return 0
+        first, count = begin, 0
+        while begin < end and count < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
+            begin, count = frame_end, count + 1
+        if begin != end:
+            return 0
+        self.taken_at_once.append(count)
+        connection.responses.answer_next(count, bytes(buffer.view[first:end]))
+        return count
 
     def answer(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -208,3 +222,80 @@ async def test_while_answers_that_nobody_reads_take_too_much_nothing_is_taken_to
         await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in door.handlers))
         assert together.taken == []
         door.listener.metrics.out_bytes = 0
+
+
+async def test_what_is_answered_at_once_has_its_place_among_the_others(sockets: str):
+    together = TakesSmall()
+    together.taken_at_once = []
+    async with opened(Collect, together=together) as door:
+        peer, metrics = await door.peer(), door.listener.metrics
+        [handler] = door.handlers
+        answered, sent = 0, b""
+
+        async def send(data: bytes, requests: int) -> None:
+            await all_send([peer], data)
+            await until(lambda: metrics.requests == requests)
+
+        async def receive(data: bytes) -> None:
+            """When all that were not answered at once are, the last first."""
+            nonlocal answered, sent
+            for index in reversed(range(answered, len(handler.requests))):
+                handler.answer(index)
+            answered, sent = len(handler.requests), sent + data
+            together.answer()
+            assert await peer.receive(len(data)) == data
+
+        await send(padded("a"), 1)
+        await receive(padded("a"))
+        await send(padded("b") + padded("c"), 3)
+        await receive(padded("b") + padded("c"))
+        await send(padded("-d"), 4)
+        await send(padded("e"), 5)  # behind one that waits: not at once
+        await receive(padded("-d") + padded("e"))
+        await send(padded("f"), 6)
+        await receive(padded("f"))
+        assert together.taken_at_once == ([1, 2, 1] if sockets == "reactor" else [])
+        assert (metrics.bytes_in, metrics.bytes_out, metrics.out_bytes) == (len(sent), len(sent), 0)
+        [connection] = door.listener.connections
+        assert (connection.in_flight_count, connection.state) == (0, State.OPEN)
+
+
+async def test_at_once_no_more_is_answered_than_may_be_in_flight_and_nothing_before_the_rest_is_there(sockets: str):
+    together = TakesSmall()
+    together.taken_at_once = []
+    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=3)) as door:
+        peer = await door.peer()
+        requests = b"".join(padded(f"{n}") for n in range(4))
+        await all_send([peer], requests)
+        await until(lambda: together.waiting or door.listener.metrics.requests == 4)
+        while door.listener.metrics.requests < 4 or together.waiting:
+            together.answer()
+            await turns()
+        assert await peer.receive(len(requests)) == requests
+        await all_send([peer], padded("a") + padded("b")[:10])
+        await until(lambda: together.waiting or door.listener.metrics.requests > 4)
+        together.answer()
+        assert await peer.receive(len(padded("a"))) == padded("a")
+        assert together.taken_at_once == []
+        await all_send([peer], padded("b")[10:])
+        assert await peer.receive(len(padded("b"))) == padded("b")
+
+
+async def test_what_was_answered_at_once_and_is_not_taken_stops_the_peer_as_any_answer_does(sockets: str):
+    together = TakesSmall()
+    together.taken_at_once = []
+    config = NetworkConfig(socket_send_buffer_bytes=4 * KIB, out_bytes_max=16 * KIB)
+    async with opened(together=together, config=config) as door:
+        peer = await door.peer(receive_buffer_bytes=4 * KIB)
+        [connection] = door.listener.connections
+        sent = b""
+        while connection.state is State.OPEN:
+            assert len(sent) < MIB
+            await all_send([peer], padded("a"))
+            sent += padded("a")
+            await turns()
+            together.answer()
+        assert connection.state is State.PAUSED
+        assert await peer.receive(len(sent)) == sent
+        await until(lambda: connection.state is State.OPEN)
+        assert door.listener.metrics.out_bytes == 0

@@ -81,3 +81,61 @@ async def test_no_run_overtakes_a_batch_that_is_being_opened(new_partition: NewP
     assert appended is not None
     assert (await appended.ack).base_offset == 3
     await opener.close()
+
+
+def write_run(partition: Partition, acks: int, *batches: bytearray) -> int | None:
+    """The first offset of batches that are written at once; None when they are left alone, and nothing has happened."""
+    end_offset, high_watermark = partition.log.log_end_offset, partition.high_watermark
+    info = partition.role.write_run(run_of(batches, acks))
+    if info is None:
+        assert (partition.log.log_end_offset, partition.high_watermark) == (end_offset, high_watermark)
+        return None
+    assert info.first_offset == end_offset
+    assert partition.high_watermark == partition.log.log_end_offset == end_offset + len(batches)
+    return info.first_offset
+
+
+async def written_at_once(partition: Partition, acks: int, *batches: bytearray) -> int:
+    """`write_run`, when the thread has nothing to do."""
+    while (offset := write_run(partition, acks, *batches)) is None:
+        await partition.log.flush()
+    return offset
+
+
+async def test_what_is_written_at_once_is_committed_and_readers_hear_of_it(new_partition: NewPartition) -> None:
+    partition = await new_partition(flush_before_ack=False)
+    await append(partition, batch()).ack
+    heard: list[int] = []
+    partition.subscribe(lambda each: heard.append(each.high_watermark))
+    assert await written_at_once(partition, ACKS_ALL, batch()) == 1
+    assert await written_at_once(partition, ACKS_LEADER, batch(), batch()) == 2
+    assert heard == [2, 4]
+    assert partition.unacknowledged_count == 0
+
+
+async def test_nothing_is_written_at_once_that_has_to_wait_or_is_refused(new_partition: NewPartition) -> None:
+    partition = await new_partition(flush_before_ack=False)
+    await append(partition, batch()).ack
+    await written_at_once(partition, ACKS_ALL, batch())
+    broken = batch()
+    broken[-1] ^= 1
+    assert write_run(partition, ACKS_ALL, broken) is None
+    assert write_run(partition, ACKS_ALL, batch(), broken) is None
+    partition.flush_before_ack = True
+    assert write_run(partition, ACKS_ALL, batch()) is None
+    partition.flush_before_ack = False
+    partition.min_insync_replicas = 2
+    assert write_run(partition, ACKS_ALL, batch()) is None
+    partition.min_insync_replicas = 1
+    release = partition.hold_appends()
+    assert write_run(partition, ACKS_ALL, batch()) is None
+    release()
+    partition.high_watermark -= 1
+    assert write_run(partition, ACKS_ALL, batch()) is None
+    partition.high_watermark += 1
+    earlier = append(partition, batch())
+    assert write_run(partition, ACKS_ALL, batch()) is None
+    await earlier.ack
+    assert await written_at_once(partition, ACKS_ALL, batch()) == 3
+    partition.become_follower(5)
+    assert write_run(partition, ACKS_ALL, batch()) is None

@@ -44,6 +44,9 @@ class HeldLogIo(LogIo):
     def submit_here(self, bytes_max: int) -> bool:
         return False
 
+    def write_here(self, handle: int, position: int, data: bytes, bytes_max: int) -> bool:
+        return False
+
     def completions(self) -> list[tuple[object | None, int, int]]:
         completed, self._completed = self._completed, []
         return completed + self._thread.completions()

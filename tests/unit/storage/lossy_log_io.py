@@ -63,6 +63,9 @@ class LossyLogIo:
     def submit_here(self, bytes_max: int) -> bool:
         return False
 
+    def write_here(self, handle: int, position: int, data: bytes, bytes_max: int) -> bool:
+        return False
+
     def submit(self, inline_bytes_max: int = 0) -> bool:
         operations, self._operations = self._operations, []
         appends = sorted((op for op in operations if op[0] == "append"), key=lambda op: op[1])

@@ -320,6 +320,46 @@ def test_a_small_group_is_written_by_the_caller_while_the_thread_is_idle(io: Log
     assert io.inline_groups == 1
 
 
+def write_here(io: LogIo, handle: int, position: int, data: bytes) -> None:
+    """Until it is done: the thread is idle a moment after it reported."""
+    for _ in range(100_000):
+        if io.write_here(handle, position, data, len(data)):
+            return
+    raise AssertionError("the thread was never idle")
+
+
+def test_a_write_at_once_is_done_and_nobody_is_told(io: LogIo, tmp_path: Path):
+    path = tmp_path / "a.log"
+    handle = io.create(str(path))
+    assert not io.write_here(handle, 0, b"x", 100), "the file is still to be made"
+    io.append(handle, 0, b"x" * 100, "by the thread", WRITTEN)
+    io.submit()
+    wait_for(io, 1)
+    write_here(io, handle, 100, b"y" * 50)
+    assert path.read_bytes() == b"x" * 100 + b"y" * 50
+    assert (io.inline_groups, io.write_calls, io.written_bytes, io.queued_bytes) == (1, 2, 150, 0)
+    assert not has_news(io)
+    assert io.completions() == []
+    assert not io.write_here(handle, 150, b"z" * 50, 49), "too much"
+    assert not io.write_here(handle + 1, 150, b"z", 100), "no such file"
+    io.append(handle, 150, b"z", None, WRITTEN)
+    assert not io.write_here(handle, 151, b"z", 100), "something else comes before"
+    assert path.stat().st_size == 150
+
+
+def test_what_cannot_be_written_at_once_fails_when_it_is_appended(io: LogIo):
+    handle = io.create("/dev/full")
+    io.append(handle, 0, b"", "opened", WRITTEN)
+    io.submit()
+    wait_for(io, 1)
+    for _ in range(100):
+        assert not io.write_here(handle, 0, b"x" * 100, 100)
+    assert (io.failure, io.completions(), io.written_bytes) == (None, [], 0)
+    io.append(handle, 0, b"x" * 100, "token", WRITTEN)
+    completions = io.completions() if io.submit(inline_bytes_max=100) else wait_for(io, 2)
+    assert completions == [(None, FAILURE, errno.ENOSPC), ("token", WRITTEN, errno.ENOSPC)]
+
+
 def test_a_failure_of_the_callers_write_is_reported_as_one_of_the_thread_is(io: LogIo):
     handle = io.create("/dev/full")
     io.append(handle, 0, b"", "opened", WRITTEN)

@@ -35,8 +35,11 @@ def run_of(batches: Sequence[bytearray], acks: int = 1) -> ProduceRun:
         begin = len(data)
         data += encode_request(number, "me", ProduceRequest(acks=acks, timeout_ms=1, topic_data=(topic,)), 9)
         received.append((number, begin, len(data)))
-    [run], left = ProduceRun.gather(memoryview(bytearray(data)), received, 1 << 20)
-    assert left == []
+    run = ProduceRun.whole(memoryview(bytearray(data)), 0, len(data), 1 << 20, len(batches))
+    assert run is not None
+    if len(batches) > 1:
+        [run], left = ProduceRun.gather(memoryview(bytearray(data)), received, 1 << 20)
+        assert left == []
     return run
 
 
@@ -98,6 +101,54 @@ def batches_of(random: Random, descriptions: Sequence[tuple[int, int, int, int]]
             )
         )
     return batches
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+async def test_what_is_written_at_once_is_in_the_file_and_leaves_everything_as_one_by_one(
+    tmp_path: Path, config: LogConfig
+):
+    taken = []
+    for seed in range(5):
+        random = Random(seed)
+        groups = [[described(random) for _ in range(random.choice((1, 1, 1, 5, 12)))] for _ in range(20)]
+        everything = batches_of(random, [each for group in groups for each in group])
+        copies = [bytearray(each) for each in everything]
+        async with opened(tmp_path / str(seed)) as directory:
+            one, other = [await directory.log(config, TopicPartition(name, 0)) for name in ("at-once", "one-by-one")]
+            for group in groups:
+                batches, everything = everything[: len(group)], everything[len(group) :]
+                run = run_of(batches)
+                run.check(config.topic_rules, directory.clock.now_ms())
+                end_offset, now_ms = one.log_end_offset, directory.clock.now_ms()
+                info = one.append_run(run, leader_epoch=EPOCH, now_ms=now_ms, at_once=True)
+                if info is not None:
+                    assert (info.first_offset, one.written_end_offset) == (end_offset, info.last_offset + 1)
+                    assert sum(len(file.read_bytes()) for file in files_of(Path(one.directory), ".log")) == one.size
+                else:
+                    assert one.log_end_offset == end_offset
+                    append_each(directory, one, batches)
+                taken.append(info is not None)
+                append_each(directory, other, copies[: len(group)])
+                del copies[: len(group)]
+                directory.clock.advance(3)
+                if random.random() < 0.7:
+                    await one.flush()  # and the thread has nothing to do
+            await one.flush()
+            await other.flush()
+            assert state_of(one) == state_of(other)
+    assert any(taken)
+
+
+async def test_nothing_is_written_at_once_before_what_was_appended_earlier(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch()], epoch=EPOCH)
+        await log.flush()
+        directory.append(log, batch(), epoch=EPOCH, sync=False)
+        run = run_of([batch()])
+        run.check(log.config.topic_rules, NOW_MS)
+        assert log.append_run(run, leader_epoch=EPOCH, now_ms=NOW_MS, at_once=True) is None
+        assert log.log_end_offset == 2
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())

@@ -139,6 +139,16 @@ def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: 
     return True
 
 
+def handle_at_once(connection: KafkaConnection, run: ProduceRun) -> bool:
+    """Append what one connection sent and answer it, if the append is over before this returns."""
+    info = connection.gateway.broker.produce.write_run(connection.principal, run)
+    if info is None:
+        return False
+    answer = run.answer(info.first_offset, info.log_append_time_ms, info.log_start_offset)
+    connection.connection.responses.answer_next(len(run), answer)
+    return True
+
+
 class RunProduction(Struct, eq=False):
     """As `SingleProduction`, of all requests of a run."""
 
@@ -267,4 +277,13 @@ def _response(
     return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
 
 
-API = Api(ApiKey.PRODUCE, 3, 13, handle, advertised_min_version=0, handle_single=handle_single, handle_run=handle_run)
+API = Api(
+    ApiKey.PRODUCE,
+    3,
+    13,
+    handle,
+    advertised_min_version=0,
+    handle_single=handle_single,
+    handle_run=handle_run,
+    handle_at_once=handle_at_once,
+)

@@ -2,6 +2,9 @@
 
 What is not a plain Produce to one partition, and what is alone, goes the way it always goes; so does everything of a
 client that has a quota, has proved who it is, or whose requests are held back.
+
+Where records are committed when they are written, and this broker has the only replica, what one connection sent is
+written and answered at once, also one request that is alone: nobody has to remember it.
 """
 
 import logging
@@ -14,7 +17,7 @@ from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.gateways.kafka.api import HandleRun
+    from ottla.gateways.kafka.api import Api, HandleAtOnce, HandleRun
     from ottla.gateways.kafka.gateway import KafkaGateway
     from ottla.network.together import Arrival
 
@@ -24,12 +27,15 @@ _log = logging.getLogger(__name__)
 class RequestsTogether:
     """See `ottla.network.together.Together`."""
 
-    __slots__ = ("_frame_bytes_max", "_gateway", "_handle")
+    __slots__ = ("_frame_bytes_max", "_gateway", "_handle", "_handle_at_once", "_written_is_committed")
 
-    def __init__(self, gateway: "KafkaGateway", frame_bytes_max: int) -> None:
+    def __init__(self, gateway: "KafkaGateway", frame_bytes_max: int, *, written_is_committed: bool = False) -> None:
+        """`written_is_committed`: whether a producer may be answered when its records are written, and not on disk."""
         self._gateway = gateway
         self._frame_bytes_max = frame_bytes_max
         self._handle: HandleRun | None = None
+        self._handle_at_once: HandleAtOnce | None = None
+        self._written_is_committed = written_is_committed
 
     def take(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> "list[Arrival]":
         """Serve runs of requests of many connections."""
@@ -64,11 +70,31 @@ class RequestsTogether:
         run = ProduceRun.leading(buffer.view, begin, end, self._frame_bytes_max, count_max)
         return run.end if run is not None and handle((handler,), run, buffer) else begin
 
+    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """Serve all that one connection sent and answer it, where the append is over at once."""
+        handler = connection.handler
+        if not self._written_is_committed or self._gateway.quotas is not None or not _is_plain(handler):
+            return 0
+        run = ProduceRun.whole(buffer.view, begin, end, self._frame_bytes_max, count_max)
+        if run is None:
+            return 0
+        handle = self._handle_at_once or self._find_handle_at_once()
+        return len(run) if handle is not None and handle(handler, run) else 0
+
     def _find_handle(self) -> "HandleRun | None":
-        api = self._gateway.apis.find(ApiKey.PRODUCE)
-        if api is not None and api.serves(ProduceRun.FIRST_VERSION) and api.serves(ProduceRun.LAST_VERSION):
-            self._handle = api.handle_run
+        api = self._find_api()
+        self._handle = None if api is None else api.handle_run
         return self._handle
+
+    def _find_handle_at_once(self) -> "HandleAtOnce | None":
+        api = self._find_api()
+        self._handle_at_once = None if api is None else api.handle_at_once
+        return self._handle_at_once
+
+    def _find_api(self) -> "Api | None":
+        api = self._gateway.apis.find(ApiKey.PRODUCE)
+        serves_all = api is not None and api.serves(ProduceRun.FIRST_VERSION) and api.serves(ProduceRun.LAST_VERSION)
+        return api if serves_all else None
 
 
 def _is_plain(connection: Any) -> bool:

@@ -146,6 +146,18 @@ class SimulatedLogIo:
             pass
         return True
 
+    def write_here(self, handle: int, position: int, data: bytes, bytes_max: int) -> bool:
+        """Write a little at once without a word, if the thread is idle and nothing was asked for."""
+        if self._asked:
+            return False
+        self._asked = [_Operation("append", handle, "", position, data, None, NativeLogIo.WRITTEN)]
+        self._queued_bytes += len(data)
+        if self.submit_here(bytes_max):
+            return self._failure is None
+        self._asked = []
+        self._queued_bytes -= len(data)
+        return False
+
     def completions(self) -> list[tuple[object | None, int, int]]:
         """What was done since the last time."""
         done, self._done = self._done, []
