@@ -151,8 +151,12 @@ COMPATIBILITY_TAIL = """
   TRANSACTION_ABORTABLE.
 - **A reassignment of a partition that nobody leads** can be cancelled; Kafka refuses that, with
   INVALID_REPLICA_ASSIGNMENT.
-- **A coordinator whose topic has too few replicas in sync** says NOT_COORDINATOR to who would write, and reads its log
-  again; Kafka's says COORDINATOR_NOT_AVAILABLE. Clients ask again after either.
+- **What a coordinator writes for a client** (a commit, a join) waits until it is committed, and what is asked of the
+  same partition of its topic waits behind it; when a replica in sync falls silent, until that one has left the ISR,
+  and when too few are left, until another is back. Kafka says COORDINATOR_NOT_AVAILABLE after
+  `offsets.commit.timeout.ms`. What comes when too few are left already is told so at once by both.
+- **A fetch session that has a topic which was deleted** is told UNKNOWN_TOPIC_ID from version 13 on, whether or not the
+  name is there again; Kafka says UNKNOWN_TOPIC_OR_PARTITION, and INCONSISTENT_TOPIC_ID when it is.
 - **A cursor of DescribeTopicPartitions** may name a topic that is not asked for, as one that was deleted meanwhile:
   the page begins behind it. Kafka answers INVALID_REQUEST.
 - **Version 0 of Metadata** names all replicas of a partition, as later versions do; Kafka leaves out those whose broker
