@@ -8,7 +8,7 @@ Beside them a topic is copied in transactions, by processes that are killed as w
 partitions move between two data directories.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -84,11 +84,13 @@ def run_chapter(
     moments: list[Moment],
     rng: Random,
     on_round: Callable[[Round], None],
+    settings: Mapping[str, str] = {},
 ) -> ChapterResult:
     """Crash a new broker at each of `moments` in turn and check everything. Raises when it does not come back."""
     recorder, result = Recorder(), ChapterResult()
     data_dirs = directories_of(data_dir)
-    broker = BrokerProcess(Path(",".join(map(str, data_dirs))), dict(BROKER_SETTINGS), log_dir=log_dir).start()
+    directories = Path(",".join(map(str, data_dirs)))
+    broker = BrokerProcess(directories, {**BROKER_SETTINGS, **settings}, log_dir=log_dir).start()
     try:
         create_load_topics(broker.bootstrap, TOPICS, TOPIC_CONFIG)
         create_load_topics(

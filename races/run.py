@@ -22,7 +22,11 @@ PLAN = (
 )
 """What is done to the broker in one round after the other; from the start again at the end."""
 
+FLUSH_BEFORE_ACK = "log.flush.before.ack"
+"""Turned over by each round that ends the broker: where nothing is flushed first, requests go other ways."""
+
 BROKER_SETTINGS = {
+    FLUSH_BEFORE_ACK: "true",
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
@@ -57,6 +61,8 @@ async def run(
         number = 0
         while (left_s := begun_at + seconds - time.monotonic()) > 0:
             kind = PLAN[number % len(PLAN)]
+            if kind is not RoundKind.CALM:
+                broker.settings[FLUSH_BEFORE_ACK] = str(broker.settings[FLUSH_BEFORE_ACK] != "true").lower()
             result = await run_round(broker, seed, number, kind, min(ROUND_S, max(left_s, 3.0)), memory_mib)
             report.add(result, time.monotonic() - begun_at)
             for violation in result.violations:
