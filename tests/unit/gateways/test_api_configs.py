@@ -54,7 +54,7 @@ async def alter(door, *resources, version=ALTER.max_version, validate_only=False
 async def test_every_version_describes_a_topic(door, version):
     await door.topics.create(ANONYMOUS, [NewTopic("a", configs={"retention.ms": "5"})])
     result = await describe(door, TOPIC, "a", version=version)
-    assert (result.error_code, result.resource_name) == (ErrorCode.NONE, "a")
+    assert (result.error_code, result.error_message, result.resource_name) == (ErrorCode.NONE, "", "a")
     configs = {config.name: config for config in result.configs}
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)

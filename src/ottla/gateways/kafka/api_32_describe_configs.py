@@ -57,7 +57,6 @@ def _result(
     if known is None:
         known = made[id(entries)] = entries, tuple(_config(entry, request) for entry in entries)
     return DescribeConfigsResult(
-        error_message=None,
         resource_type=wanted.resource_type,
         resource_name=wanted.resource_name,
         configs=known[1],
