@@ -4,7 +4,8 @@
     10 s   | e |
 
 An operation that is over stays in its queue until the ones before it are over too, and is dropped by whoever adds the
-next. To add costs an append; a timer of its own in the timing wheel, set and cancelled, costs ten times that.
+next, or until the queue has doubled: so it holds twice as many as wait at most, and some. To add costs an append; a
+timer of its own in the timing wheel, set and cancelled, costs ten times that.
 """
 
 import logging
@@ -19,8 +20,12 @@ logger = logging.getLogger(__name__)
 STEP_MS: Final = 100
 """Lengths are rounded up to a multiple of this, so that clients cannot make a queue for each millisecond."""
 
-QUEUED_MS_MAX: Final = 300_000
-"""Longer ones are rare and get a timer of their own: with `STEP_MS` there are at most 3,000 queues."""
+EXACT_MS_MAX: Final = 300_000
+"""Longer ones are rare, and rounded up by a 32nd of what they are at most: so there are 3,500 queues at most, and what
+is over is dropped from them as from the others. A timer of its own would hold it to the end of its time."""
+
+LOOKED_THROUGH_MIN: Final = 1_024
+"""A queue that is so long is looked through for what is over behind one that is not, whenever it has doubled since."""
 
 
 class Expiring(Protocol):
@@ -37,17 +42,19 @@ class Expiring(Protocol):
 
 
 class Deadlines:
-    """Tells operations that their time is up, at most `STEP_MS` late. Belongs to one event loop.
+    """Tells operations that their time is up, at most `STEP_MS` or a 32nd of it late. Belongs to one event loop.
 
     One that raises is logged; those behind it hear in time all the same.
     """
 
-    __slots__ = ("_clock", "_queues", "_timer")
+    __slots__ = ("_clock", "_limits", "_queues", "_timer")
 
     def __init__(self, clock: Clock, timer: Timer) -> None:
         self._clock = clock
         self._timer = timer
         self._queues: dict[int, deque[tuple[int, Expiring]]] = {}
+        self._limits: dict[int, int] = {}
+        """How long each queue may be before it is looked through."""
 
     def __len__(self) -> int:
         """How many operations wait that are not over."""
@@ -55,16 +62,18 @@ class Deadlines:
 
     def add(self, operation: Expiring, timeout_ms: int) -> None:
         """Call `operation.expire` in `timeout_ms`, unless it is over by then."""
-        if timeout_ms > QUEUED_MS_MAX:
-            self._timer.schedule(timeout_ms, operation.expire)
-            return
-        length_ms = -(-timeout_ms // STEP_MS) * STEP_MS
+        step_ms = STEP_MS if timeout_ms <= EXACT_MS_MAX else 1 << (timeout_ms.bit_length() - 6)
+        length_ms = -(-timeout_ms // step_ms) * step_ms
         queue = self._queues.get(length_ms)
         if queue is None:
             queue = self._queues[length_ms] = deque()
+            self._limits[length_ms] = LOOKED_THROUGH_MIN
             self._watch(length_ms, length_ms)
         while queue and queue[0][1].is_over:
             queue.popleft()
+        if len(queue) >= self._limits[length_ms]:
+            queue = self._queues[length_ms] = deque([each for each in queue if not each[1].is_over])
+            self._limits[length_ms] = max(LOOKED_THROUGH_MIN, 2 * len(queue))
         queue.append((self._clock.monotonic_ms() + length_ms, operation))
 
     def _watch(self, length_ms: int, delay_ms: int) -> None:
@@ -81,4 +90,4 @@ class Deadlines:
         if queue:
             self._watch(length_ms, queue[0][0] - now_ms)
         else:
-            del self._queues[length_ms]
+            del self._queues[length_ms], self._limits[length_ms]

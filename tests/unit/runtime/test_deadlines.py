@@ -1,4 +1,8 @@
-from ottla.runtime.deadlines import QUEUED_MS_MAX, STEP_MS, Deadlines
+from weakref import ref
+
+import pytest
+
+from ottla.runtime.deadlines import EXACT_MS_MAX, LOOKED_THROUGH_MIN, STEP_MS, Deadlines
 from ottla.runtime.timer import ManualTimer
 
 
@@ -72,11 +76,11 @@ def test_a_time_between_the_steps_expires_at_the_next_step():
 def test_a_very_long_time_and_none_at_all_are_kept_too():
     queue, timer = deadlines()
     patient, impatient = Operation(), Operation()
-    queue.add(patient, QUEUED_MS_MAX + 1)
+    queue.add(patient, EXACT_MS_MAX + 1)
     queue.add(impatient, 0)
     timer.advance(1)
     assert impatient.expired == 1
-    timer.advance(QUEUED_MS_MAX)
+    timer.advance(EXACT_MS_MAX + EXACT_MS_MAX // 32)
     assert patient.expired == 1
 
 
@@ -93,3 +97,21 @@ def test_one_that_fails_when_its_time_is_up_keeps_nobody_waiting():
     queue.add(later, 1_000)
     timer.advance(1_000)
     assert (behind.expired, later.expired) == (1, 1)
+
+
+@pytest.mark.parametrize("timeout_ms", [1_000, EXACT_MS_MAX + 1, (1 << 31) - 1])
+def test_what_is_over_is_not_held_until_its_time_is_up(timeout_ms: int):
+    queue, timer = deadlines()
+    stuck = Operation()
+    queue.add(stuck, timeout_ms)
+    held = []
+    for _ in range(5 * LOOKED_THROUGH_MIN):
+        operation = Operation()
+        queue.add(operation, timeout_ms)
+        operation.is_over = True
+        held.append(ref(operation))
+    del operation
+    assert sum(each() is not None for each in held) <= LOOKED_THROUGH_MIN
+    timer.advance(timeout_ms + timeout_ms // 32 + STEP_MS)
+    assert stuck.expired == 1
+    assert len(timer) == 0
