@@ -64,6 +64,11 @@ def _ignore(acks: list[AppendAck]) -> None:
     del acks
 
 
+def _is_timed(partition: Partition) -> bool:
+    """Whether a producer's time counts: not for what only this broker writes, which Kafka does before it looks."""
+    return partition.role.is_replicated or partition.flush_before_ack
+
+
 class Production:
     """One produce request on its way: counts what is undecided and answers when nothing is."""
 
@@ -130,7 +135,7 @@ class ProduceService:
             production.decide(AppendAck.refused(error))
             return
         partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-        if acks == ACKS_ALL and not production.is_over:
+        if acks == ACKS_ALL and not production.is_over and _is_timed(partition):
             self._deadlines.add(production, timeout_ms)
 
     def produce_run(
@@ -147,7 +152,7 @@ class ProduceService:
             return False
         if not partition.role.append_run(run, on_ack=production.decide, on_buffer_free=on_buffer_free):
             return False
-        if run.acks == ACKS_ALL:
+        if run.acks == ACKS_ALL and _is_timed(partition):
             self._deadlines.add(production, run.timeout_ms)
         return True
 
@@ -181,6 +186,7 @@ class ProduceService:
         Who appends in another way than the partition by itself gives `append`.
         """
         production = Production(len(writes), on_produced)
+        is_timed = False
         for index, write in enumerate(writes):
             try:
                 partition = self._find(principal, write, acks)
@@ -189,6 +195,7 @@ class ProduceService:
                 production.decide(index, AppendAck.refused(error))
                 continue
             assert write.records is not None
+            is_timed = is_timed or _is_timed(partition)
             on_ack = partial(production.decide, index)
             if append is None:
                 partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
@@ -196,7 +203,7 @@ class ProduceService:
                 append(partition, write.records, acks, on_ack, on_buffer_free)
         if not writes:
             on_produced([])
-        elif acks == ACKS_ALL and not production.is_over:
+        elif acks == ACKS_ALL and is_timed and not production.is_over:
             self._deadlines.add(production, timeout_ms)
 
     def _find(self, principal: Principal, write: PartitionWrite, acks: int) -> Partition:

@@ -121,6 +121,14 @@ class LogManager:
         failures = [directory.failure for directory in self.directories]
         return failures[0] if None not in failures else None
 
+    @property
+    def writes_here(self) -> bool:
+        """Whether one of the directories may be written without its thread now (`LogWriter.writes_here`)."""
+        for directory in self.directories:  # `any` of a generator costs twice as much, and this is asked for each arrival
+            if directory.writer.writes_here:
+                return True
+        return False
+
     def require_online(self) -> None:
         """Raise ApiError KAFKA_STORAGE_ERROR while no directory can be written."""
         failure = self.failure

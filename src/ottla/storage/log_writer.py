@@ -54,6 +54,7 @@ class LogWriter:
         "_on_failure",
         "_resuming",
         "_submit_is_due",
+        "_wrote_here",
         "failure",
         "failure_can_pass",
         "progressed",
@@ -67,6 +68,7 @@ class LogWriter:
         self._submit_is_due = False
         self._is_corked = False
         self._is_wanted_by_cork = False
+        self._wrote_here = True
         self.progressed: dict[Progressing, None] = {}
         """Whoever is told at the end of this round of completions that something moved."""
         self.failure: OSError | None = None
@@ -113,12 +115,20 @@ class LogWriter:
             else:
                 self._schedule()
 
+    @property
+    def writes_here(self) -> bool:
+        """Whether `write_here` is worth a try: nothing was asked for in this turn, and the last group of a turn did not
+        have to go to the thread.
+        """
+        return self._wrote_here and not self._is_wanted_by_cork
+
     def write_here(self, handle: int, position: int, data: bytes) -> bool:
         """Write a little before this returns, if that can be; nobody is told. False when it is to be appended.
 
         So nothing is known of why it could not be written: `append` tells, which fails in the same way.
         """
-        return self.failure is None and self._io.write_here(handle, position, data, _INLINE_BYTES_MAX)
+        self._wrote_here = self.failure is None and self._io.write_here(handle, position, data, _INLINE_BYTES_MAX)
+        return self._wrote_here
 
     def sync(self, handle: int, token: Completion | None = None) -> None:
         """Queue making a file durable."""
@@ -165,7 +175,8 @@ class LogWriter:
         self._is_corked = False
         if self._is_wanted_by_cork:
             self._is_wanted_by_cork = False
-            if self._io.submit_here(_INLINE_BYTES_MAX):
+            self._wrote_here = self._io.submit_here(_INLINE_BYTES_MAX)
+            if self._wrote_here:
                 self.poll()
             else:
                 self._schedule()

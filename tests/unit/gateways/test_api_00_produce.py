@@ -48,6 +48,8 @@ VERSIONS = range(WHOLE.min_version, WHOLE.max_version + 1)
 class Role:
     """Says of each append what it is told to, or nothing."""
 
+    is_replicated = False
+
     def __init__(self, ack: AppendAck | None) -> None:
         self.ack = ack
         self.appended: list[tuple[bytes, int]] = []
@@ -100,7 +102,8 @@ class Door:
         self.timer = ManualTimer()
         self.deadlines = Deadlines(self.timer.clock, self.timer)
         replicas = ReplicaManager()
-        partition: Any = SimpleNamespace(role=self.role, topic_partition=TopicPartition(TOPIC, 0), topic_id=TOPIC_ID)
+        name = TopicPartition(TOPIC, 0)
+        partition: Any = SimpleNamespace(role=self.role, topic_partition=name, topic_id=TOPIC_ID, flush_before_ack=True)
         replicas.add(partition)
         topic = TopicImage(TOPIC, TOPIC_ID, (PartitionImage(0, ANOTHER_BROKER, 5, (ANOTHER_BROKER,), (2,), 0),))
         node = SimpleNamespace(node_id=ANOTHER_BROKER, host="there", port=9092, rack="r")

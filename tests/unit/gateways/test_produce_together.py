@@ -131,7 +131,7 @@ class Turn:
         self.role = RunRole(None)
         partition: Any = self.door.connection.gateway.broker.produce._replicas.get("t", 0)
         partition.role = self.role
-        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20, written_is_committed=True)
+        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20, writes_here=lambda: True)
         self.buffer = Buffer(frames)
         self.clients = [Client(self.door) for _ in frames]
 
@@ -412,7 +412,7 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
     partition.flush_before_ack = flushes
     deadlines = Deadlines(door.clock, door.timer)
     door.produce = ProduceService(door.replicas, deadlines)  # type: ignore[attr-defined]
-    together = RequestsTogether(door.gateway, 1 << 20, written_is_committed=not flushes)
+    together = RequestsTogether(door.gateway, 1 << 20, writes_here=None if flushes else lambda: True)
     config = NetworkConfig()
     listener = Listener(
         "127.0.0.1",
@@ -438,7 +438,11 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
         return info
 
     partition.role = SimpleNamespace(  # type: ignore[assignment]
-        append=partition.role.append, append_run=noted, write_run=noted_at_once, fail=partition.role.fail
+        is_replicated=False,
+        append=partition.role.append,
+        append_run=noted,
+        write_run=noted_at_once,
+        fail=partition.role.fail,
     )
 
     def frame(value: bytes, acks: int) -> bytes:

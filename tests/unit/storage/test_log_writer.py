@@ -116,3 +116,27 @@ async def test_one_who_fails_when_his_write_is_done_keeps_nobody_else_from_heari
             await asyncio.sleep(0)
     assert following.reports == 1
     writer.detach()
+
+
+async def test_what_was_in_vain_is_not_tried_again_until_a_run_was_written_when_it_ended(
+    io: LogIo, tmp_path: Path
+) -> None:
+    writer = LogWriter(io, ignore)
+    writer.attach(asyncio.get_running_loop())
+    handle = await open_file(writer, tmp_path / "a.log")
+    assert writer.writes_here
+    assert not writer.write_here(handle + 1, 0, b"no such file")
+    assert not writer.writes_here
+    for number in range(1, 100_000):  # the thread is idle a moment after it reported
+        told = Told()
+        writer.cork()
+        writer.append(handle, 100 * number, b"a" * 100, told, WRITTEN)
+        assert not writer.writes_here, "something was asked for"
+        writer.uncork()
+        assert writer.writes_here is bool(told.stages)
+        if writer.writes_here:
+            break
+        await asyncio.sleep(0)
+    assert writer.write_here(handle, 0, b"b" * 100)
+    assert writer.writes_here
+    writer.detach()

@@ -8,6 +8,7 @@ written and answered at once, also one request that is alone: nobody has to reme
 """
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.model.principal import ANONYMOUS
@@ -27,15 +28,19 @@ _log = logging.getLogger(__name__)
 class RequestsTogether:
     """See `ottla.network.together.Together`."""
 
-    __slots__ = ("_frame_bytes_max", "_gateway", "_handle", "_handle_at_once", "_written_is_committed")
+    __slots__ = ("_frame_bytes_max", "_gateway", "_handle", "_handle_at_once", "_writes_here")
 
-    def __init__(self, gateway: "KafkaGateway", frame_bytes_max: int, *, written_is_committed: bool = False) -> None:
-        """`written_is_committed`: whether a producer may be answered when its records are written, and not on disk."""
+    def __init__(
+        self, gateway: "KafkaGateway", frame_bytes_max: int, *, writes_here: Callable[[], bool] | None = None
+    ) -> None:
+        """`writes_here`: whether records can be written before a request is answered, as far as is known without a look
+        at it; None where a producer may be answered only when they are on disk.
+        """
         self._gateway = gateway
         self._frame_bytes_max = frame_bytes_max
         self._handle: HandleRun | None = None
         self._handle_at_once: HandleAtOnce | None = None
-        self._written_is_committed = written_is_committed
+        self._writes_here = writes_here
 
     def take(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> "list[Arrival]":
         """Serve runs of requests of many connections."""
@@ -72,8 +77,8 @@ class RequestsTogether:
 
     def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
         """Serve all that one connection sent and answer it, where the append is over at once."""
-        handler = connection.handler
-        if not self._written_is_committed or self._gateway.quotas is not None or not _is_plain(handler):
+        handler, writes_here = connection.handler, self._writes_here
+        if writes_here is None or not writes_here() or self._gateway.quotas is not None or not _is_plain(handler):
             return 0
         run = ProduceRun.whole(buffer.view, begin, end, self._frame_bytes_max, count_max)
         if run is None:
