@@ -265,7 +265,7 @@ class Server:
         together = RequestsTogether(
             self._gateway,
             settings.integer("socket.request.max.bytes"),
-            writes_here=None if settings.boolean("log.flush.before.ack") else lambda: self._logs.writes_here,
+            writes_here=None if settings.boolean("log.flush.before.ack") else self._logs.writes_here,
         )
         self._listeners = ListenerSet(
             settings.listeners.opened,
