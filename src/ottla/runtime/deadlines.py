@@ -24,7 +24,7 @@ EXACT_MS_MAX: Final = 300_000
 """Longer ones are rare, and rounded up by a 32nd of what they are at most: so there are 3,500 queues at most, and what
 is over is dropped from them as from the others. A timer of its own would hold it to the end of its time."""
 
-LOOKED_THROUGH_MIN: Final = 1_024
+LOOKED_THROUGH_MIN: Final = 64
 """A queue that is so long is looked through for what is over behind one that is not, whenever it has doubled since."""
 
 
