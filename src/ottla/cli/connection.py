@@ -82,28 +82,34 @@ def with_cluster(bootstrap: str, action: "Callable[[Cluster], Awaitable[T]]") ->
 
 
 def run_until_done(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine. Ctrl-C and SIGTERM cancel it, so that it ends what it has begun."""
+    """Run a command's coroutine. Ctrl-C and SIGTERM cancel it, so that it ends what it has begun; a second Ctrl-C
+    ends it at once.
+    """
     import asyncio
 
     from ottla.runtime.tasks import run_main
 
-    terminated = False
+    ended_by: int | None = None
 
     async def guarded() -> T:
-        task = asyncio.current_task()
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
 
-        def terminate() -> None:
-            nonlocal terminated
-            terminated = True
+        def end(signal_number: int) -> None:
+            nonlocal ended_by
+            ended_by = ended_by or signal_number
+            loop.remove_signal_handler(signal.SIGINT)
             task.cancel()
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        loop.add_signal_handler(signal.SIGTERM, end, signal.SIGTERM)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as that of a shell's background job is
+            # asyncio would cancel it in the middle of whatever runs, as of a callback that is to tell it something.
+            loop.add_signal_handler(signal.SIGINT, end, signal.SIGINT)
         return await main
 
     try:
         return run_main(guarded())
     except asyncio.CancelledError:
-        if terminated:
+        if ended_by == signal.SIGTERM:
             raise CommandError("ended by SIGTERM", ExitCode.TERMINATED) from None
         raise KeyboardInterrupt from None
