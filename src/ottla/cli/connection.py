@@ -90,6 +90,7 @@ def run_until_done(main: Coroutine[Any, Any, T]) -> T:
     from ottla.runtime.tasks import run_main
 
     ended_by: int | None = None
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     async def guarded() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -113,3 +114,7 @@ def run_until_done(main: Coroutine[Any, Any, T]) -> T:
         if ended_by == signal.SIGTERM:
             raise CommandError("ended by SIGTERM", ExitCode.TERMINATED) from None
         raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():  # a loop that is closed would go on to take signals, and do nothing
+            if handler is not None:
+                signal.signal(number, handler)

@@ -72,6 +72,17 @@ def test_a_second_interrupt_does_not_wait_for_what_was_begun() -> None:
         run_until_done(command())
 
 
+def test_signals_do_afterwards_what_they_did_before() -> None:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in signals]
+
+    async def command() -> str:
+        return "done"
+
+    assert run_until_done(command()) == "done"
+    assert [signal.getsignal(number) for number in signals] == before
+
+
 def test_who_does_not_listen_to_interrupts_is_not_made_to() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
