@@ -86,7 +86,10 @@ def run_chapter(
     on_round: Callable[[Round], None],
     settings: Mapping[str, str] = {},
 ) -> ChapterResult:
-    """Crash a new broker at each of `moments` in turn and check everything. Raises when it does not come back."""
+    """Crash a new broker at each of `moments` in turn and check everything. Raises when it does not come back.
+
+    `settings` are what it has besides those of every chapter.
+    """
     recorder, result = Recorder(), ChapterResult()
     data_dirs = directories_of(data_dir)
     directories = Path(",".join(map(str, data_dirs)))

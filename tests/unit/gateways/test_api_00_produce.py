@@ -104,6 +104,7 @@ class Door:
         replicas = ReplicaManager()
         name = TopicPartition(TOPIC, 0)
         partition: Any = SimpleNamespace(role=self.role, topic_partition=name, topic_id=TOPIC_ID, flush_before_ack=True)
+        self.partition = partition
         replicas.add(partition)
         topic = TopicImage(TOPIC, TOPIC_ID, (PartitionImage(0, ANOTHER_BROKER, 5, (ANOTHER_BROKER,), (2,), 0),))
         node = SimpleNamespace(node_id=ANOTHER_BROKER, host="there", port=9092, rack="r")
@@ -219,6 +220,22 @@ def test_a_request_whose_time_is_up_is_answered_once_and_then_holds_nothing() ->
     [decide] = door.role.waiting
     decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert decide.__self__.in_flight is None
+
+
+@pytest.mark.parametrize("api", [WHOLE, GENERAL], ids=["one partition", "the general way"])
+@pytest.mark.parametrize(
+    ("flushes", "is_replicated", "is_timed"),
+    [(False, False, False), (True, False, True), (False, True, True)],
+    ids=["written by this broker alone", "on disk first", "on others too"],
+)
+def test_the_time_counts_where_more_is_waited_for_than_a_write_of_this_broker(
+    api: Api, flushes: bool, is_replicated: bool, is_timed: bool
+) -> None:
+    door = Door(api, None)
+    door.partition.flush_before_ack, door.role.is_replicated = flushes, is_replicated
+    slot = door.send(frame_of(9))
+    door.timer.advance(1_000)
+    assert (slot.frame is not None) == is_timed
 
 
 def test_a_request_that_was_answered_has_no_deadline_left() -> None:

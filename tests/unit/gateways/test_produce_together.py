@@ -129,8 +129,7 @@ class Turn:
     def __init__(self, frames: Sequence[bytes], door: Door | None = None, **rules: Any) -> None:
         self.door = door or Door(WHOLE, None, **rules)
         self.role = RunRole(None)
-        partition: Any = self.door.connection.gateway.broker.produce._replicas.get("t", 0)
-        partition.role = self.role
+        self.door.partition.role = self.role
         self.together = RequestsTogether(self.door.connection.gateway, 1 << 20, writes_here=lambda: True)
         self.buffer = Buffer(frames)
         self.clients = [Client(self.door) for _ in frames]
@@ -347,6 +346,22 @@ def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> Non
     assert decide.__self__.in_flight is None  # type: ignore[attr-defined]
     assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
     assert len(turn.door.deadlines) == 0
+
+
+def test_the_time_of_a_run_that_only_this_broker_writes_does_not_count() -> None:
+    turn = Turn([frame_of(9)] * 3)
+    turn.door.partition.flush_before_ack = False
+    assert turn.take() == []
+    turn.door.timer.advance(1_000)
+    assert [client.frames for client in turn.clients] == [[], [], []]
+    turn.decide(AppendAck(ErrorCode.NONE, base_offset=1))
+    assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
+
+
+def test_where_nothing_can_be_written_here_nothing_is_tried() -> None:
+    turn = Turn([frame_of(9)])
+    turn.together = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
+    assert (turn.take_at_once(), turn.role.runs) == (0, [])
 
 
 def test_a_run_that_nobody_will_decide_ends_its_connections() -> None:
