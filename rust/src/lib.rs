@@ -24,12 +24,14 @@ mod disk_turns;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod index_progress;
 mod log_io;
 mod message;
 mod newest_records;
 mod partitioner;
 mod produced;
 mod read_ahead;
+mod recent_batches;
 mod record;
 mod records;
 mod socket_poll;
@@ -51,6 +53,8 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     newest_records::register(module)?;
     compaction::register(module)?;
     arrow_records::register(module)?;
+    index_progress::register(module)?;
+    recent_batches::register(module)?;
     message::register(module)?;
     transaction_index::register(module)?;
     log_io::register(module)?;

@@ -6,11 +6,13 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::partition_key::PartitionKey;
 use super::produce::{self, Written};
-use super::produce_run::{self, IndexPoint, Indexed, Run};
+use super::produce_run::{self, IndexPoint, Run};
 use super::single_produce::SingleProduceRequest;
 use crate::batch_info::BatchInfo;
 use crate::batch_run::Assignment;
 use crate::buffer::ByteView;
+use crate::index_progress::IndexProgress;
+use crate::recent_batches::RecentBatches;
 use crate::topic_rules::TopicRules;
 
 /// Whose bytes these are, and where they lie.
@@ -173,10 +175,11 @@ impl ProduceRun {
             .collect()
     }
 
-    fn check(&mut self, rules: &TopicRules, now_ms: i64) {
+    fn check(&mut self, rules: &TopicRules, now_ms: i64) -> bool {
+        let count = self.run.members.len();
         if self.is_of_one {
             self.run.check_leading(rules.rules(), now_ms);
-            return;
+            return self.run.members.len() == count;
         }
         let refused = self.run.check(rules.rules(), now_ms);
         self.refused.extend(
@@ -184,6 +187,7 @@ impl ProduceRun {
                 .into_iter()
                 .filter_map(|each| Some((each.owner?, each.place.start, each.place.end))),
         );
+        self.run.members.len() == count
     }
 
     fn assign<'py>(
@@ -201,36 +205,21 @@ impl ProduceRun {
         Ok(PyBytes::new(py, &data))
     }
 
-    fn layout(&self, base_offset: i64, position: u64) -> (Vec<i64>, Vec<u64>) {
-        self.run.layout(base_offset, position)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn index_points(
+    #[pyo3(signature = (base_offset, log_append_time_ms, interval_bytes, progress, recent, /))]
+    fn enter(
         &self,
         base_offset: i64,
-        position: u64,
         log_append_time_ms: i64,
         interval_bytes: u64,
-        bytes_since_entry: u64,
-        max_timestamp: i64,
-        max_timestamp_offset: i64,
-    ) -> (Vec<IndexPoint>, u64, i64, i64) {
-        let before = Indexed {
-            bytes_since_entry,
-            max_timestamp,
-            max_timestamp_offset,
-        };
+        progress: &mut IndexProgress,
+        recent: &mut RecentBatches,
+    ) -> Option<Vec<IndexPoint>> {
         let stamp = (log_append_time_ms >= 0).then_some(log_append_time_ms);
-        let (points, after) =
-            self.run
-                .index_points(base_offset, position, stamp, interval_bytes, before);
-        (
-            points,
-            after.bytes_since_entry,
-            after.max_timestamp,
-            after.max_timestamp_offset,
-        )
+        let indexed = &mut progress.indexed;
+        let points = self
+            .run
+            .enter(base_offset, stamp, interval_bytes, indexed, recent);
+        (!points.is_empty()).then_some(points)
     }
 
     fn answers<'py>(

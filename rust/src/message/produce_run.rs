@@ -16,7 +16,9 @@ use super::single::Topic;
 use crate::batch_header::{BatchHeader, HEADER_BYTES, array};
 use crate::batch_run::{self, Assignment};
 use crate::error::BatchError;
+use crate::index_progress::Indexed;
 use crate::produced::{self, TopicRules};
+use crate::recent_batches::RecentBatches;
 
 /// A larger batch is not copied: to write it from where it was received costs less.
 pub(super) const BATCH_BYTES_MAX: usize = 4 << 10;
@@ -80,14 +82,6 @@ impl<T> Member<T> {
 /// What an index needs to know of a batch: its last offset, where it lies, and the largest timestamp up to it with the
 /// last offset of its batch.
 pub(super) type IndexPoint = (i64, u64, i64, i64);
-
-/// How far an index got: bytes since its last entry, and the largest timestamp with the last offset of its batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Indexed {
-    pub(super) bytes_since_entry: u64,
-    pub(super) max_timestamp: i64,
-    pub(super) max_timestamp_offset: i64,
-}
 
 /// Requests to one partition with the same acks and time-out.
 pub(super) struct Run<T> {
@@ -322,52 +316,34 @@ impl<T> Run<T> {
         Ok(data)
     }
 
-    /// The first offset of each batch, and where it lies when the first lies at `position`.
-    pub(super) fn layout(&self, first_offset: i64, position: u64) -> (Vec<i64>, Vec<u64>) {
-        let mut offset = first_offset;
-        self.members
-            .iter()
-            .map(|each| {
-                let begins = offset;
-                offset = offset.saturating_add(each.record_count());
-                (begins, position + each.batch.start as u64)
-            })
-            .unzip()
-    }
-
-    /// The batches that indexes get an entry for, which is before the first of them after more than `interval` bytes
-    /// without one, and how far they are then. `stamp` is the time of all records, none for their own.
-    pub(super) fn index_points(
+    /// Tells indexes and readers of the batches, the first of which was written at `first_offset` and lies where the
+    /// recent ones end: those that indexes get an entry for. `stamp` is the time of all records, none for their own.
+    pub(super) fn enter(
         &self,
         first_offset: i64,
-        position: u64,
         stamp: Option<i64>,
-        interval: u64,
-        before: Indexed,
-    ) -> (Vec<IndexPoint>, Indexed) {
+        interval_bytes: u64,
+        indexed: &mut Indexed,
+        recent: &mut RecentBatches,
+    ) -> Vec<IndexPoint> {
         let mut points = Vec::new();
-        let mut indexed = before;
         let mut offset = first_offset;
         for each in &self.members {
             let last_offset = offset.saturating_add(i64::from(each.header.last_offset_delta));
             let timestamp = stamp.unwrap_or(each.header.max_timestamp);
-            if timestamp > indexed.max_timestamp {
-                indexed.max_timestamp = timestamp;
-                indexed.max_timestamp_offset = last_offset;
-            }
-            if indexed.bytes_since_entry > interval {
+            let size = each.batch.len() as u64;
+            if indexed.add(size, last_offset, timestamp, interval_bytes) {
                 points.push((
                     last_offset,
-                    position + each.batch.start as u64,
+                    recent.end(),
                     indexed.max_timestamp,
                     indexed.max_timestamp_offset,
                 ));
-                indexed.bytes_since_entry = 0;
             }
-            indexed.bytes_since_entry += each.batch.len() as u64;
+            recent.push(offset, size);
             offset = last_offset.saturating_add(1);
         }
-        (points, indexed)
+        points
     }
 
     /// The frames, with their lengths, that answer the requests when the first was written as `first` says.
@@ -480,10 +456,17 @@ mod tests {
             assert_eq!(i64::from_be_bytes(array(batch, 0)), 40 + index as i64);
             assert_eq!(i32::from_be_bytes(array(batch, LEADER_EPOCH_AT)), 3);
         }
-        assert_eq!(
-            runs[0].layout(40, 5).1,
-            [5, 5 + size as u64, 5 + 2 * size as u64]
-        );
+        let mut indexed = Indexed {
+            bytes_since_entry: size as u64,
+            max_timestamp: 6,
+            max_timestamp_offset: 39,
+        };
+        let mut recent = RecentBatches::from(5);
+        let points = runs[0].enter(40, None, size as u64, &mut indexed, &mut recent);
+        let second = 5 + size as u64;
+        assert_eq!(points, [(41, second, 7, 40)]);
+        assert_eq!(indexed.bytes_since_entry, 2 * size as u64);
+        assert_eq!(recent.end(), 5 + 3 * size as u64);
         assert!(runs[0].bytes().is_empty());
     }
 

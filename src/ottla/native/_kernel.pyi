@@ -16,9 +16,11 @@ __all__ = [
     "BatchInfo",
     "Compaction",
     "DirtyKeys",
+    "IndexProgress",
     "LogIo",
     "MessageCodec",
     "ProduceRun",
+    "RecentBatches",
     "RequestHeader",
     "RequestHeaderDecoder",
     "SingleFetchRequest",
@@ -820,29 +822,26 @@ class ProduceRun:
     @property
     def refused(self) -> list[tuple[Any, int, int]]:
         """What was received of those that `check` took out."""
-    def check(self, rules: TopicRules, now_ms: int) -> None:
-        """Take out the requests that `rules.check` would refuse or have opened.
+    def check(self, rules: TopicRules, now_ms: int) -> bool:
+        """Take out the requests that `rules.check` would refuse or have opened. Whether there are none.
 
         Of those of `leading` and `whole` what follows is taken out as well: `end` says where to go on.
         """
     def assign(self, base_offset: int, leader_epoch: int, log_append_time_ms: int) -> bytes:
         """As `assign_offsets`, for all batches; gives them away, one after the other: `size` is 0 from then on."""
-    def layout(self, base_offset: int, position: int) -> tuple[list[int], list[int]]:
-        """The first offset of each batch, and where it lies in a file in which the first lies at `position`."""
-    def index_points(
+    def enter(
         self,
         base_offset: int,
-        position: int,
         log_append_time_ms: int,
         interval_bytes: int,
-        bytes_since_entry: int,
-        max_timestamp: int,
-        max_timestamp_offset: int,
-    ) -> tuple[list[tuple[int, int, int, int]], int, int, int]:
-        """The batches that an index has entries of: the first after more than `interval_bytes` without one.
+        progress: IndexProgress,
+        recent: RecentBatches,
+        /,
+    ) -> list[tuple[int, int, int, int]] | None:
+        """Tell `progress` and `recent` of the batches, which are written behind the recent ones from `base_offset` on.
 
-        Of each: its last offset and position, and the largest timestamp up to it with the last offset of its batch.
-        Then the last three arguments as they are behind the last batch.
+        Those that indexes have an entry of: the first after more than `interval_bytes` without one. Of each its last
+        offset and position, and the largest timestamp up to it with the last offset of its batch. None for no entries.
         """
     def answers(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> list[bytes]:
         """The response frames of all requests, with their lengths: the first was written at `base_offset`, the others
@@ -852,6 +851,48 @@ class ProduceRun:
         """`answers`, one behind the other."""
     def request(self, index: int) -> SingleProduceRequest:
         """One of them, without its records: to be answered by itself."""
+
+# A segment that grows.
+
+@final
+class IndexProgress:
+    """How far the indexes of a segment have got, and when the next entry is due."""
+
+    def __init__(self, bytes_since_entry: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """`bytes_since_entry` is what the log has behind the position of the last entry."""
+
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """The greatest timestamp so far, and the last offset of the batch that has it."""
+
+    def add(self, size: int, last_offset: int, timestamp: int, interval_bytes: int) -> bool:
+        """A batch of `size` bytes is appended. Whether indexes get an entry of it, which they do before the first batch
+        after more than `interval_bytes` without one.
+        """
+
+@final
+class RecentBatches:
+    """Where the latest batches of a segment lie, one to two thousand of them, so that readers at the tail need no look
+    at the disk.
+
+        offsets    [700, 750, 751, 790]
+        positions  [0, 16000, 16100, 40000]    and the end, 61000: the batch of 760 lies at 16100
+    """
+
+    def __init__(self, end_position: int) -> None: ...
+    @property
+    def end_position(self) -> int:
+        """Where the last one ends."""
+    def add(self, base_offset: int, size: int) -> None:
+        """A batch of `size` bytes was appended."""
+    def containing(self, offset: int) -> tuple[int, int] | None:
+        """Position and size of the batch that contains `offset`; None when it is older than what is remembered."""
+    def position_from(self, offset: int) -> int | None:
+        """Where the first batch that starts at or after `offset` lies, or the end; None when that is not remembered."""
+    def position_at(self, position: int) -> int | None:
+        """Where the last batch begins that begins at or before `position`; None when that is not remembered."""
+    def offset_from(self, position: int) -> int | None:
+        """The offset of the first batch at or after `position`; None when there is none, or it is not remembered."""
 
 def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
     """The correlation id of a response, and where its message starts in the frame."""

@@ -624,14 +624,36 @@ class Connection:
     def flush(self) -> None:
         """Send what is ready, and go on or end, if that allows it."""
         self._is_flush_due = False
-        if self.state is _CLOSED:
+        state = self.state
+        if state is _CLOSED:
             return
         try:
             if not self._watch.is_writing:
+                if state is _OPEN and self._resume_pushing is None and self._send_only():
+                    return
                 self._write()
             self._after_write()
         except Exception:
             self._break()
+
+    def _send_only(self) -> bool:
+        """Send the answer to one small request where that is all there is. False where more is to be done, or seen to."""
+        output, transport = self._output, self._transport
+        parts = output.parts
+        if len(parts) != 1 or parts[0].__class__ is not bytes or not transport.is_plain:
+            return False
+        answer = parts[0]
+        try:
+            sent = transport.send(answer)
+        except OSError:  # which is met once more, and looked at there
+            return False
+        services = self._services
+        metrics = services.metrics
+        output.sent(sent)
+        metrics.bytes_out += sent
+        metrics.out_bytes -= sent
+        self._idle.moved_ms = services.clock.monotonic_ms()
+        return not parts
 
     def on_writable(self) -> None:
         """There is room to send, or the peer is gone, unless that was seen before the watch was turned off."""

@@ -157,13 +157,12 @@ class Leader:
             or not self._takes_runs(run.acks)
         ):
             return None
-        count, now_ms = len(run), self._clock.now_ms()
-        run.check(log.config.topic_rules, now_ms)
-        if len(run) != count:
+        now_ms = self._clock.now_ms()
+        if not run.check(log.config.topic_rules, now_ms):
             return None
         info = log.append_run(run, leader_epoch=partition.leader_epoch, now_ms=now_ms, at_once=True)
         if info is not None:
-            log.report_progress()
+            self._commit_up_to(info.last_offset + 1)
         return info
 
     def _takes_runs(self, acks: int) -> bool:
@@ -288,8 +287,11 @@ class Leader:
 
     def on_log_progress(self, log: Log) -> None:
         """The log got on: more may be committed."""
+        is_synced_first = self._partition.flush_before_ack
+        self._commit_up_to(log.flushed_end_offset if is_synced_first else log.written_end_offset)
+
+    def _commit_up_to(self, high_watermark: int) -> None:
         partition = self._partition
-        high_watermark = log.flushed_end_offset if partition.flush_before_ack else log.written_end_offset
         if partition.waits_for_local_end:
             partition.complete_local_end(high_watermark)
         if high_watermark > partition.high_watermark:

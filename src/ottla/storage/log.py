@@ -248,8 +248,8 @@ class Log:
         `on_free` and `on_stage` are called as there. None, and nothing has happened, where that is not all there is to
         it: a new segment or leader epoch, a sync that nobody asked for, a duplicate, anything that is refused.
 
-        `at_once`, which is without a sync and without either of them: everything is written when this returns, which
-        `report_progress` tells of. None also where something is still to be written, or the thread is to write this.
+        `at_once`, which is without a sync and without either of them: everything is written when this returns, and
+        nobody else is told of it. None also where something is still to be written, or the thread is to write this.
         """
         if self._closed or self._resources.writer.failure is not None:
             return None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ottla.native import RecentBatches
 from ottla.runtime.disk import Disk
 from ottla.runtime.page_cache import is_in_page_cache
 from ottla.storage.batch_scan import CorruptSegmentError, scan_batches
@@ -21,7 +22,7 @@ from ottla.storage.file_names import (
 from ottla.storage.index_cache import IndexCache
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_file import OpenFiles
-from ottla.storage.recent_batches import RecentBatches
+from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -46,6 +47,8 @@ class LogSegment:
     """
 
     __slots__ = (
+        "_indexer",
+        "_largest_timestamp",
         "_modified_ms",
         "_offset_index",
         "_time_index",
@@ -54,7 +57,6 @@ class LogSegment:
         "directory",
         "has_aborted",
         "is_gone",
-        "largest_timestamp",
         "recent",
         "size",
     )
@@ -65,12 +67,23 @@ class LogSegment:
         self.size = size
         self.is_gone = False
         self.has_aborted = False
-        self.largest_timestamp: TimestampOffset | None = None
+        self._largest_timestamp: TimestampOffset | None = None
+        self._indexer: SegmentIndexer | None = None
         self.recent: RecentBatches | None = None
         self._modified_ms = -1
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transaction_index: TransactionIndex | None = None
+
+    @property
+    def largest_timestamp(self) -> TimestampOffset | None:
+        """The greatest timestamp and the last offset of its batch, once it is known."""
+        indexer = self._indexer  # once: the event loop may let go of it while a thread is here
+        return self._largest_timestamp if indexer is None else indexer.max_timestamp
+
+    @largest_timestamp.setter
+    def largest_timestamp(self, largest: TimestampOffset | None) -> None:
+        self._largest_timestamp = largest
 
     @property
     def log_path(self) -> str:
@@ -81,9 +94,10 @@ class LogSegment:
         """The segment's file of a kind."""
         return f"{self.directory}/{offset_file_name(self.base_offset, suffix)}"
 
-    def keep_in_memory(self, offset_index: OffsetIndex, time_index: TimeIndex, recent: RecentBatches) -> None:
+    def keep_in_memory(self, indexer: SegmentIndexer, recent: RecentBatches) -> None:
         """The segment grows: its indexes are in memory and ahead of their files."""
-        self._offset_index, self._time_index, self.recent = offset_index, time_index, recent
+        self._offset_index, self._time_index, self.recent = indexer.offset_index, indexer.time_index, recent
+        self._indexer = indexer
 
     def keep_aborted(self, transaction_index: TransactionIndex) -> None:
         """The segment has a transaction index, which is in memory until `release_memory`."""
@@ -96,6 +110,7 @@ class LogSegment:
 
     def release_memory(self) -> None:
         """The segment is closed: its indexes are complete in their files."""
+        self._largest_timestamp, self._indexer = self.largest_timestamp, None
         self._offset_index = self._time_index = self._transaction_index = self.recent = None
 
     def offset_index(self, indexes: IndexCache) -> OffsetIndex:
@@ -198,9 +213,10 @@ class LogSegment:
 
     def max_timestamp(self, indexes: IndexCache) -> TimestampOffset:
         """The greatest timestamp and the last offset of its batch; (-1, base offset) without. May read the index."""
-        if self.largest_timestamp is None:
-            self.largest_timestamp = self.time_index(indexes).last
-        return self.largest_timestamp
+        largest = self.largest_timestamp
+        if largest is None:
+            largest = self._largest_timestamp = self.time_index(indexes).last
+        return largest
 
     def find_age(self, disk: Disk, indexes: IndexCache) -> None:
         """See what `newest_time` is. BLOCKING, in any thread. Raises OSError."""

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.native import BatchInfo, ProduceRun
+from ottla.native import BatchInfo, ProduceRun, RecentBatches
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_io import CLOSED, SYNC, Completion
 from ottla.storage.log_segment import LogSegment
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
-from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.segment_indexer import SegmentIndexer
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
@@ -32,9 +31,11 @@ class SegmentAppender:
         "_index_handle",
         "_indexer",
         "_jitter",
+        "_limits_of",
         "_log_handle",
         "_recent",
         "_time_index_handle",
+        "_time_max",
         "_transaction_index",
         "_transaction_index_handle",
         "_writer",
@@ -69,8 +70,9 @@ class SegmentAppender:
         self._log_handle = self._index_handle = self._time_index_handle = self._transaction_index_handle = _NO_HANDLE
         self._transaction_index = transaction_index
         self._index_bytes = self._room_needed()
-        segment.largest_timestamp = indexer.max_timestamp
-        segment.keep_in_memory(indexer.offset_index, indexer.time_index, self._recent)
+        self._limits_of: LogConfig | None = None  # what `_time_max` is true of
+        self._time_max = 0
+        segment.keep_in_memory(indexer, self._recent)
         if transaction_index is not None:
             segment.keep_aborted(transaction_index)
 
@@ -87,17 +89,22 @@ class SegmentAppender:
         segment = self.segment
         if segment.size == 0:
             return last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        begun_ms = self._first_timestamp
-        age_ms = max_timestamp - begun_ms if begun_ms >= 0 else now_ms - self._created_ms
-        age_max_ms = config.segment_ms
-        if config.segment_jitter_ms:
-            age_max_ms -= int(self._jitter * min(config.segment_jitter_ms, age_max_ms))
+        if config is not self._limits_of:
+            self._find_time_max(config)
         return (
             segment.size + size > config.segment_bytes
-            or age_ms > age_max_ms
+            or (max_timestamp if self._first_timestamp >= 0 else now_ms) > self._time_max
             or self._index_bytes > config.segment_index_bytes
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         )
+
+    def _find_time_max(self, config: LogConfig) -> None:
+        """The time at which it is old enough to be closed: asked for with each append, and changed with the topic."""
+        begun_ms, age_max_ms = self._first_timestamp, config.segment_ms
+        if config.segment_jitter_ms:
+            age_max_ms -= int(self._jitter * min(config.segment_jitter_ms, age_max_ms))
+        self._time_max = (begun_ms if begun_ms >= 0 else self._created_ms) + age_max_ms
+        self._limits_of = config
 
     def append(
         self,
@@ -120,7 +127,7 @@ class SegmentAppender:
             last_offset = offset + batch.last_offset_delta
             timestamp = batch.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
             if position == 0:
-                self._first_timestamp = timestamp
+                self._first_timestamp, self._limits_of = timestamp, None
             entry, time_entry = indexer.add(position, size, last_offset, timestamp, config.index_interval_bytes)
             if entry:
                 self._write_entries(entry, time_entry)
@@ -128,7 +135,6 @@ class SegmentAppender:
             position += size
             offset = last_offset + 1
         segment.size = position
-        segment.largest_timestamp = indexer.max_timestamp
         self._writer.append(self._log_handle, start, records, token, flags)
 
     def takes_run(self, run: ProduceRun, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
@@ -161,14 +167,12 @@ class SegmentAppender:
                 return False
         elif not self._log_handle:
             self.open(config)
-        entries, time_entries = self._indexer.add_run(
-            run, first_offset, start, log_append_time_ms, config.index_interval_bytes
+        entries = self._indexer.add_run(
+            run, first_offset, log_append_time_ms, config.index_interval_bytes, self._recent
         )
-        if entries:
-            self._write_entries(entries, time_entries)
-        segment.size = end = start + len(records)
-        self._recent.extend(*run.layout(first_offset, start), end)
-        segment.largest_timestamp = self._indexer.max_timestamp
+        if entries is not None:
+            self._write_entries(*entries)
+        segment.size = start + len(records)
         if token is not None:
             self._writer.append(self._log_handle, start, records, token, flags)
         return True
