@@ -637,7 +637,7 @@ class Connection:
             self._break()
 
     def _send_only(self) -> bool:
-        """Send the answer to one small request where that is all there is. False where more is to be done, or seen to."""
+        """Send the answer to one small request, where that is all there is. False where more is to be done."""
         output, transport = self._output, self._transport
         parts = output.parts
         if len(parts) != 1 or parts[0].__class__ is not bytes or not transport.is_plain:

@@ -148,8 +148,13 @@ class Reactor:
             self._last = None
 
     def _turn(self) -> None:
-        buffer = self._take_buffer()
-        position = self._position
+        buffer = self._last
+        if buffer is None:
+            buffer, position = self._memory.take_to_share(TURN_BYTES), 0
+        else:  # filled on, for it is held anyway
+            buffer.retain()
+            buffer.on_return = self._last = None
+            position = self._position
         received, ready, lost = self._poll.receive(None if buffer is None else buffer.view, position, SHARE_BYTES)
         if buffer is not None:
             try:
@@ -157,7 +162,9 @@ class Reactor:
                     position = received[-1][2]
                     self._hand_out(received, buffer)
             finally:
-                self._put_by(buffer, position)
+                if buffer.reference_count > 1:
+                    self._put_by(buffer, position)
+                buffer.release()
         for connection, number in lost:
             connection.on_lost(number)
         for connection, events in ready:
@@ -185,26 +192,11 @@ class Reactor:
             self.is_turning = False
         self._flush()
 
-    def _take_buffer(self) -> ReceiveBuffer | None:
-        """The buffer of a turn, to be filled from `_position` on: the rest of the last one while that is held anyway.
-
-        None while there is no memory for requests: then each connection is told by itself, and waits for its turn.
-        """
-        buffer = self._last
-        if buffer is not None:
-            buffer.retain()
-            buffer.on_return = None
-            self._last = None
-            return buffer
-        self._position = 0
-        return self._memory.take_to_share(TURN_BYTES)
-
     def _put_by(self, buffer: ReceiveBuffer, position: int) -> None:
-        if buffer.reference_count > 1 and buffer.capacity - position >= SHARE_BYTES:
+        if buffer.capacity - position >= SHARE_BYTES:
             self._last = buffer
             self._position = position
             buffer.on_return = self._forget_last
-        buffer.release()
 
     def _forget_last(self) -> None:
         self._last = None

@@ -115,7 +115,6 @@ class LogWriter:
             else:
                 self._schedule()
 
-    @property
     def writes_here(self) -> bool:
         """Whether `write_here` is worth a try: nothing was asked for in this turn, and the last group of a turn did not
         have to go to the thread.

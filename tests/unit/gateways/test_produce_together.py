@@ -130,13 +130,16 @@ class Turn:
         self.door = door or Door(WHOLE, None, **rules)
         self.role = RunRole(None)
         self.door.partition.role = self.role
-        self.together = RequestsTogether(self.door.connection.gateway, 1 << 20, writes_here=lambda: True)
+        gateway = self.door.connection.gateway
+        self.together = RequestsTogether(gateway, 1 << 20)
+        self.at_once = RequestsTogether(gateway, 1 << 20, writes_here=lambda: True)
         self.buffer = Buffer(frames)
         self.clients = [Client(self.door) for _ in frames]
 
-    def take(self) -> list[Any]:
+    def take(self, *, at_once: bool = False) -> list[Any]:
         received = [(client, *place) for client, place in zip(self.clients, self.buffer.places, strict=True)]
-        return self.together.take(received, self.buffer)  # type: ignore[arg-type]
+        together = self.at_once if at_once else self.together
+        return together.take(received, self.buffer)  # type: ignore[arg-type]
 
     def take_leading(self, count_max: int = 100) -> int:
         """All of it was sent by the first client."""
@@ -146,7 +149,7 @@ class Turn:
     def take_at_once(self, count_max: int = 100) -> int:
         """The same."""
         client, end = self.clients[0], self.buffer.places[-1][1]
-        return self.together.take_at_once(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+        return self.at_once.take_at_once(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
 
     def decide(self, ack: AppendAck) -> None:
         [(on_ack, on_buffer_free)] = self.role.told
@@ -229,6 +232,49 @@ def test_at_once_requests_are_answered_with_the_same_bytes(
     assert client.frames == [b"".join(frame for frame, _ in expected)]
     assert (client.responses.answers, client.responses.next, client.lost) == ([], len(frames), [])
     assert len(turn.door.deadlines) == 0
+    if len(frames) < 2:
+        return
+    turn = Turn(frames)
+    turn.role.info = LogAppendInfo(ack.base_offset, 0, ack.log_append_time_ms, ack.log_start_offset, 0)
+    assert turn.take(at_once=True) == []
+    assert (turn.role.runs, turn.role.told, turn.buffer.held, len(turn.door.deadlines)) == ([len(frames)], [], 0, 0)
+    assert [client.frames for client in turn.clients] == [[frame] for frame, _ in expected]
+    assert all((each.responses.answers, each.responses.next, each.lost) == ([], 1, []) for each in turn.clients)
+
+
+@pytest.mark.parametrize("gives_away", [False, True], ids=["before anything is written", "by the disk"])
+def test_many_that_cannot_be_written_at_once_are_written_as_ever(gives_away: bool) -> None:
+    broken = frame_of(9, records=batch_of(1)[:-1] + b"y")
+    for frames, left in (([frame_of(9)] * 3, []), ([frame_of(9), broken, frame_of(9)], [1])):
+        turn = Turn(frames)
+
+        def refuse(run: ProduceRun) -> None:
+            if run.check(RULES_OF_TOPIC, 0) and gives_away:
+                run.assign(0, 0, -1)
+
+        turn.role.write_run = refuse  # type: ignore[method-assign]
+        by_one = gives_away and not left
+        assert sorted(place for _, *place in turn.take(at_once=True)) == [
+            list(place) for index, place in enumerate(turn.buffer.places) if by_one or index in left
+        ]
+        assert turn.role.runs == ([] if by_one else [len(frames) - len(left)])
+        assert [len(each.responses.answers) for each in turn.clients] == [
+            int(not by_one and index not in left) for index in range(len(frames))
+        ]
+
+
+def test_a_failure_of_what_is_written_at_once_closes_the_connections_of_that_run_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turn = Turn([frame_of(9), frame_of(9), frame_of(9, is_there=False)])
+
+    def fail(run: ProduceRun) -> None:
+        raise RuntimeError("for the test")
+
+    turn.role.write_run = fail  # type: ignore[method-assign]
+    assert [client for client, *_ in turn.take(at_once=True)] == turn.clients[2:]
+    assert [len(client.closed) for client in turn.clients] == [1, 1, 0]
+    assert "for the test" in caplog.text
 
 
 def test_at_once_all_that_was_sent_is_served_or_nothing() -> None:
@@ -255,7 +301,7 @@ def test_at_once_all_that_was_sent_is_served_or_nothing() -> None:
 
 def test_where_records_are_to_be_on_disk_first_nothing_is_answered_at_once() -> None:
     turn = Turn([frame_of(9)])
-    turn.together = RequestsTogether(turn.door.connection.gateway, 1 << 20)
+    turn.at_once = turn.together
     assert turn.take_at_once() == 0
 
 
@@ -313,7 +359,9 @@ def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn],
         if is_of_one:
             assert (turn.take_at_once(), turn.take_leading()) == (0, 0)
         else:
-            assert sorted(place for _, *place in turn.take()) == [list(place) for place in turn.buffer.places]
+            places = [list(place) for place in turn.buffer.places]
+            assert sorted(place for _, *place in turn.take()) == places
+            assert sorted(place for _, *place in turn.take(at_once=True)) == places
         assert (turn.role.runs, turn.buffer.held) == ([], 0)
         assert not any(client.responses.answers for client in turn.clients)
 
@@ -360,8 +408,11 @@ def test_the_time_of_a_run_that_only_this_broker_writes_does_not_count() -> None
 
 def test_where_nothing_can_be_written_here_nothing_is_tried() -> None:
     turn = Turn([frame_of(9)])
-    turn.together = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
+    turn.at_once = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
     assert (turn.take_at_once(), turn.role.runs) == (0, [])
+    turn = Turn([frame_of(9)] * 2)
+    turn.at_once = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
+    assert (turn.take(at_once=True), turn.role.runs, turn.buffer.held) == ([], [2], 1)
 
 
 def test_a_run_that_nobody_will_decide_ends_its_connections() -> None:

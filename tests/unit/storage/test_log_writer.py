@@ -124,21 +124,21 @@ async def test_what_was_in_vain_is_not_tried_again_until_a_run_was_written_when_
     writer = LogWriter(io, ignore)
     writer.attach(asyncio.get_running_loop())
     handle = await open_file(writer, tmp_path / "a.log")
-    assert writer.writes_here
+    assert writer.writes_here()
     assert not writer.write_here(handle + 1, 0, b"no such file")
-    assert not writer.writes_here
+    assert not writer.writes_here()
     size = 100
     for _ in range(100_000):  # the thread is idle a moment after it reported
         told = Told()
         writer.cork()
         writer.append(handle, size, b"a" * 100, told, WRITTEN)
-        assert not writer.writes_here, "something was asked for"
+        assert not writer.writes_here(), "something was asked for"
         writer.uncork()
-        assert writer.writes_here is bool(told.stages)
-        if writer.writes_here:
+        assert writer.writes_here() is bool(told.stages)
+        if writer.writes_here():
             break
         await settled(writer, handle, size + 100)
         size += 200
     assert writer.write_here(handle, 0, b"b" * 100)
-    assert writer.writes_here
+    assert writer.writes_here()
     writer.detach()

@@ -29,9 +29,9 @@ HandleRun = Callable[[Sequence[Any], ProduceRun, ReceiveBuffer], bool]
 """Serves a run of such requests as one, of the connections that come first; False when each is to be served by itself,
 and nothing has happened. To keep the buffer as it is it retains it."""
 
-HandleAtOnce = Callable[[Any, ProduceRun], bool]
-"""Serves a run of such requests of one connection, who waits for no answer, and answers all of them before it returns;
-False when that cannot be, and nothing has happened."""
+HandleAtOnce = Callable[[Sequence[Any], ProduceRun], bool]
+"""Serves a run of such requests, all of one connection or one of each, who wait for no answer, and answers all of them
+before it returns. False when that cannot be: nothing has happened, but the run may have given its batches away."""
 
 
 class Api(Struct, frozen=True):

@@ -139,13 +139,18 @@ def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: 
     return True
 
 
-def handle_at_once(connection: KafkaConnection, run: ProduceRun) -> bool:
-    """Append what one connection sent and answer it, if the append is over before this returns."""
-    info = connection.gateway.broker.produce.write_run(connection.principal, run)
+def handle_at_once(connections: Sequence[KafkaConnection], run: ProduceRun) -> bool:
+    """Append what one connection sent, or many one request each, and answer, if that is over before this returns."""
+    first = connections[0]
+    info = first.gateway.broker.produce.write_run(first.principal, run)
     if info is None:
         return False
-    answer = run.answer(info.first_offset, info.log_append_time_ms, info.log_start_offset)
-    connection.connection.responses.answer_next(len(run), answer)
+    offset, time_ms, start_offset = info.first_offset, info.log_append_time_ms, info.log_start_offset
+    if len(connections) == 1:
+        first.connection.responses.answer_next(len(run), run.answer(offset, time_ms, start_offset))
+        return True
+    for connection, answer in zip(connections, run.answers(offset, time_ms, start_offset), strict=True):
+        connection.connection.responses.answer_next(1, answer)
     return True
 
 

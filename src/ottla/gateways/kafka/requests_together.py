@@ -3,12 +3,12 @@
 What is not a plain Produce to one partition, and what is alone, goes the way it always goes; so does everything of a
 client that has a quota, has proved who it is, or whose requests are held back.
 
-Where records are committed when they are written, and this broker has the only replica, what one connection sent is
-written and answered at once, also one request that is alone: nobody has to remember it.
+Where records are committed when they are written, and this broker has the only replica, such requests are written and
+answered at once, also one that is alone: nobody has to remember it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.model.principal import ANONYMOUS
@@ -19,7 +19,7 @@ from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from ottla.gateways.kafka.api import Api, HandleAtOnce, HandleRun
-    from ottla.gateways.kafka.gateway import KafkaGateway
+    from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
     from ottla.network.together import Arrival
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,11 @@ class RequestsTogether:
                 and not each.waiting_fetches
             ]
             try:
-                if len(plain) != len(owners) or not handle(plain, run, buffer):
+                if len(plain) != len(owners):
+                    left += run.arrivals
+                elif self._writes_at_once(plain, run):
+                    continue
+                elif not run.size or not handle(plain, run, buffer):
                     left += run.arrivals
             except Exception:
                 _log.exception("requests could not be served as one; their connections are closed")
@@ -77,14 +81,32 @@ class RequestsTogether:
 
     def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
         """Serve all that one connection sent and answer it, where the append is over at once."""
-        handler, writes_here = connection.handler, self._writes_here
-        if writes_here is None or not writes_here() or self._gateway.quotas is not None or not _is_plain(handler):
+        writes_here = self._writes_here
+        handler: Any = connection.handler
+        if (
+            writes_here is None
+            or not writes_here()
+            or self._gateway.quotas is not None
+            or handler.held_back is not None
+            or handler.principal is not ANONYMOUS
+            or handler.waiting_fetches
+        ):
             return 0
         run = ProduceRun.whole(buffer.view, begin, end, self._frame_bytes_max, count_max)
         if run is None:
             return 0
         handle = self._handle_at_once or self._find_handle_at_once()
-        return len(run) if handle is not None and handle(handler, run) else 0
+        return len(run) if handle is not None and handle((handler,), run) else 0
+
+    def _writes_at_once(self, connections: "Sequence[KafkaConnection]", run: ProduceRun) -> bool:
+        """Serve a run of many connections and answer it, where the append is over at once. False, and nothing has
+        happened, where it is not; then `run` may have given its batches away, and is of no use.
+        """
+        writes_here = self._writes_here
+        if writes_here is None or not writes_here():
+            return False
+        handle = self._handle_at_once or self._find_handle_at_once()
+        return handle is not None and handle(connections, run)
 
     def _find_handle(self) -> "HandleRun | None":
         api = self._find_api()
