@@ -649,7 +649,12 @@ class Connection:
             return False
         services = self._services
         metrics = services.metrics
-        output.sent(sent)
+        if sent == len(answer):
+            parts.clear()
+            output.memory_bytes -= sent
+            output.sent_bytes += sent
+        else:
+            output.sent(sent)
         metrics.bytes_out += sent
         metrics.out_bytes -= sent
         self._idle.moved_ms = services.clock.monotonic_ms()

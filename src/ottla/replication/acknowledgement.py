@@ -49,17 +49,18 @@ class AckQueue:
     looks at the tail. Who raises when he is told is logged; the others are told all the same.
     """
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, AppendAck, OnAck]] = deque()
+        self.waiting: deque[tuple[int, AppendAck, OnAck]] = deque()
+        """The offset that each waits for, what it is told then, and how."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(self, required_offset: int, ack: AppendAck, on_ack: OnAck) -> None:
         """Have `on_ack` called with `ack` once the high watermark is at least `required_offset`."""
-        waiting = self._waiting
+        waiting = self.waiting
         if not waiting or waiting[-1][0] <= required_offset:
             waiting.append((required_offset, ack, on_ack))
             return
@@ -70,7 +71,7 @@ class AckQueue:
 
     def complete(self, high_watermark: int) -> None:
         """Answer everybody whose records are committed, in offset order."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= high_watermark:
             _, ack, on_ack = waiting.popleft()
             try:
@@ -80,7 +81,7 @@ class AckQueue:
 
     def fail(self, error: ErrorCode, message: str) -> None:
         """Answer everybody with an error: the records are not known to be committed and may or may not survive."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, _, on_ack in waiting:
             try:
                 on_ack(AppendAck(error, message))

@@ -296,7 +296,8 @@ class Leader:
             partition.complete_local_end(high_watermark)
         if high_watermark > partition.high_watermark:
             partition.high_watermark = high_watermark
-            self._ack_queue.complete(high_watermark)
+            if self._ack_queue.waiting:
+                self._ack_queue.complete(high_watermark)
             partition.changed()
 
     def fail(self, error: ErrorCode, message: str) -> None:

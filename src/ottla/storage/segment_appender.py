@@ -167,11 +167,10 @@ class SegmentAppender:
                 return False
         elif not self._log_handle:
             self.open(config)
-        entries = self._indexer.add_run(
-            run, first_offset, log_append_time_ms, config.index_interval_bytes, self._recent
-        )
-        if entries is not None:
-            self._write_entries(*entries)
+        indexer, interval_bytes = self._indexer, config.index_interval_bytes
+        points = run.enter(first_offset, log_append_time_ms, interval_bytes, indexer.progress, self._recent)
+        if points is not None:
+            self._write_entries(*indexer.append(points))
         segment.size = start + len(records)
         if token is not None:
             self._writer.append(self._log_handle, start, records, token, flags)

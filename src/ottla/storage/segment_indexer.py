@@ -1,6 +1,8 @@
 """The indexes of a segment that grows, and when the next entry is due."""
 
-from ottla.native import IndexProgress, ProduceRun, RecentBatches
+from collections.abc import Iterable
+
+from ottla.native import IndexProgress
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 
@@ -8,18 +10,19 @@ from ottla.storage.time_index import TimeIndex, TimestampOffset
 class SegmentIndexer:
     """Both indexes of one segment, in memory; told of every batch, live and in recovery."""
 
-    __slots__ = ("_progress", "offset_index", "time_index")
+    __slots__ = ("offset_index", "progress", "time_index")
 
     def __init__(self, offset_index: OffsetIndex, time_index: TimeIndex, bytes_since_entry: int = 0) -> None:
         """Go on with indexes that can grow; `bytes_since_entry` is what the log has after the last entry's position."""
         self.offset_index = offset_index
         self.time_index = time_index
-        self._progress = IndexProgress(bytes_since_entry, *time_index.last)
+        self.progress = IndexProgress(bytes_since_entry, *time_index.last)
+        """How far they have got, for a run that is entered (`ProduceRun.enter`)."""
 
     @property
     def max_timestamp(self) -> TimestampOffset:
         """The greatest timestamp so far, and the last offset of the batch that has it."""
-        return TimestampOffset(*self._progress.max_timestamp)
+        return TimestampOffset(*self.progress.max_timestamp)
 
     def add(
         self, position: int, size: int, last_offset: int, timestamp: int, interval_bytes: int
@@ -28,24 +31,12 @@ class SegmentIndexer:
 
         As in Kafka an entry comes before the first batch after more than `interval_bytes` without one.
         """
-        if self._progress.add(size, last_offset, timestamp, interval_bytes):
+        if self.progress.add(size, last_offset, timestamp, interval_bytes):
             return self.offset_index.append(last_offset, position), self.complete()
         return b"", b""
 
-    def add_run(
-        self,
-        run: ProduceRun,
-        base_offset: int,
-        log_append_time_ms: int,
-        interval_bytes: int,
-        recent: RecentBatches,
-    ) -> tuple[bytes, bytes] | None:
-        """`add` for each batch of a run, the first of which has `base_offset` and lies where the `recent` ones end,
-        which get them as well. None where nothing is to be written.
-        """
-        points = run.enter(base_offset, log_append_time_ms, interval_bytes, self._progress, recent)
-        if points is None:
-            return None
+    def append(self, points: Iterable[tuple[int, int, int, int]]) -> tuple[bytes, bytes]:
+        """The entries to write of what `ProduceRun.enter` says has one."""
         entries = time_entries = b""
         for last_offset, position, *latest in points:
             entries += self.offset_index.append(last_offset, position)
