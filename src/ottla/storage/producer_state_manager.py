@@ -85,8 +85,15 @@ class ProducerStateManager:
         Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE when a producer
         writes past its open transaction.
         """
-        if len(batches) == 1 and batches[0].producer_id < 0:
-            return None
+        first = batches[0]
+        producer_id = first.producer_id
+        if producer_id < 0:
+            if len(batches) == 1:
+                return None
+        else:
+            state = self._producers.get(producer_id)
+            if state is not None and state.current_txn_first_offset < 0 and _come_next(batches, producer_id, state):
+                return None
         found = self.find_duplicate(batches)
         if found is None:
             self.validate(batches)
@@ -274,6 +281,21 @@ class ProducerStateManager:
     def snapshot(self) -> bytes:
         """The content of a snapshot file."""
         return encode_snapshot(self._producers.values())
+
+
+def _come_next(batches: Sequence[BatchInfo], producer_id: int, state: ProducerState) -> bool:
+    """Whether all batches are plainly what comes next of a producer, which nearly all are: none was there before."""
+    last_sequence, epoch = state.last_sequence, state.producer_epoch
+    for batch in batches:
+        if (
+            last_sequence < 0
+            or batch.base_sequence != last_sequence + 1
+            or batch.producer_id != producer_id
+            or batch.producer_epoch != epoch
+        ):
+            return False
+        last_sequence = batch.last_sequence
+    return True
 
 
 def _require_next(batch: BatchInfo, epoch: int, last_sequence: int) -> None:
