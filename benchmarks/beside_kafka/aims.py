@@ -41,6 +41,8 @@ CLIENT_CORES = "client CPU, cores"
 """How much of the machine the load generator takes: near all cores, and it is the limit."""
 OTHERS_CORES = "CPU of others, cores"
 """What neither the broker nor the load generator took: other programs, the system, and the machine's host."""
+STALLED, LONGEST_STALL = "machine stood still, ‰ of the time", "machine's longest stall ms"
+"""What nobody on it can do anything about: a p99 is that of waiting for this where it is near 10 ‰."""
 SHARE_OF_DD = "share of what dd reads"
 DD = "dd MB/s"
 TIMES_ALONE = "p99, times that alone"
@@ -48,7 +50,7 @@ IDLE_COUNT = "how many"
 IDLE_MEMORY = "PSS KB an idle connection"
 BATCH_KB = "KB a batch"
 """What there is to consume: batches are the smaller the sooner the broker took what the producer had."""
-NEITHER_WAY = frozenset({CLIENT_CORES, OTHERS_CORES, DD, IDLE_COUNT, BATCH_KB})
+NEITHER_WAY = frozenset({CLIENT_CORES, OTHERS_CORES, STALLED, LONGEST_STALL, DD, IDLE_COUNT, BATCH_KB})
 """What says something of the machine and the load, and nothing of the brokers."""
 
 

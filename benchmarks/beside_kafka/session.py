@@ -10,12 +10,13 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from benchmarks.beside_kafka.aims import OTHERS_CORES
+from benchmarks.beside_kafka.aims import LONGEST_STALL, OTHERS_CORES, STALLED
 from benchmarks.beside_kafka.brokers import Broker, Target
 from benchmarks.beside_kafka.cluster import Cluster
 from benchmarks.beside_kafka.figures import Figures
 from benchmarks.beside_kafka.load_generator import LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.process_usage import CpuSeconds, cpu_seconds, machine_busy_seconds, own_seconds
+from benchmarks.beside_kafka.stalls import Stalls, watching
 
 WARM_UP_RECORDS = 1_000_000
 ADMIN_PATIENCE_S = 300.0
@@ -105,8 +106,19 @@ class Session:
 
     @contextmanager
     def noting_others(self, row: str, broker: Broker | Cluster) -> Iterator[None]:
-        """Records how many cores others took than the brokers and the load, which has ended by then."""
-        begun, busy, used = time.perf_counter(), machine_busy_seconds() - own_seconds(), self.measure_cpu(broker)
-        yield
-        taken = machine_busy_seconds() - own_seconds() - busy - used().total
-        self.record(row, OTHERS_CORES, max(0.0, taken / (time.perf_counter() - begun)))
+        """Records how many cores others took than the brokers and the load, which has ended by then; and how long the
+        machine stood still, where that can be seen.
+        """
+        with watching(self.program("stalls")) as stalls:
+            begun, busy, used = time.perf_counter(), machine_busy_seconds() - own_seconds(), self.measure_cpu(broker)
+            yield
+            taken = machine_busy_seconds() - own_seconds() - busy - used().total
+            self.record(row, OTHERS_CORES, max(0.0, taken / (time.perf_counter() - begun)))
+        self.record_stalls(row, stalls)
+
+    def record_stalls(self, row: str, stalls: Stalls) -> None:
+        """Those of the machine while a row was measured, if they are known."""
+        if stalls.per_mille is not None and stalls.longest_ms is not None:
+            self.record(row, STALLED, stalls.per_mille)
+            self.record(row, LONGEST_STALL, stalls.longest_ms)
+            self.say(f"{row}: the machine stood still for {stalls.per_mille:.1f} ‰, {stalls.longest_ms:.1f} ms at most")

@@ -16,6 +16,7 @@ from benchmarks.beside_kafka.rows.latency import QUANTILES, SETTINGS
 from benchmarks.beside_kafka.rows.latency import SIZE as TAIL_SIZE
 from benchmarks.beside_kafka.rows.throughput import client_cores
 from benchmarks.beside_kafka.session import Session
+from benchmarks.beside_kafka.stalls import watching
 
 TOPIC, TAIL_TOPIC = "cold", "tail"
 SIZE, RECORDS = 1_000, 3_000_000
@@ -89,7 +90,9 @@ def _read_cold(
 ) -> None:
     drop_from_page_cache(files)
     used = session.measure_cpu(broker)
-    done = load.consume(TOPIC, count=count)
+    with watching(session.program("stalls")) as stalls:
+        done = load.consume(TOPIC, count=count)
+    session.record_stalls(COLD, stalls)
     rate = done["bytes"] / 1e6 / done["seconds"]
     on_disk = sum(path.stat().st_size for path in files) / 1e6 / done["seconds"]
     session.record(COLD, "MB/s", rate)
@@ -102,9 +105,11 @@ def _read_cold(
 
 def _tail(session: Session, load: LoadGenerator, row: str) -> dict[str, float]:
     """The p99 of acknowledgements and from end to end, in ms."""
-    acknowledged, received = load.paced(
-        TAIL_TOPIC, RATE, session.seconds(SECONDS), session.seconds(SKIP_SECONDS), TAIL_SIZE, SETTINGS[RATE]
-    )
+    with watching(session.program("stalls")) as stalls:
+        acknowledged, received = load.paced(
+            TAIL_TOPIC, RATE, session.seconds(SECONDS), session.seconds(SKIP_SECONDS), TAIL_SIZE, SETTINGS[RATE]
+        )
+    session.record_stalls(row, stalls)
     for kind, delays in (("ack", acknowledged), ("end to end", received)):
         for key, quantile in QUANTILES:
             session.record(row, f"{kind} {quantile}", delays[key])
