@@ -620,6 +620,17 @@ async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
         assert caplog.text == ""
 
 
+async def test_an_answer_to_a_peer_that_was_reset_just_before_is_no_news_either(caplog: pytest.LogCaptureFixture):
+    async with opened(Collect) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"a"))
+        await until(lambda: door.handlers[0].requests)
+        peer.reset()
+        door.handlers[0].answer(0)
+        await until(lambda: not door.listener.connections)
+        assert (caplog.text, door.handlers[0].closed, door.listener.metrics.out_bytes) == ("", 1, 0)
+
+
 async def without_reset(peer: Peer) -> bytes:
     """What comes until the other side closes, which it does in order."""
     data = bytearray()
@@ -775,6 +786,21 @@ async def test_a_connection_whose_request_is_being_handled_is_not_idle():
         assert await peer.receive_frame() == b"long poll"
         door.timer.advance(2_000)
         assert await peer.receive_end() == b""
+
+
+async def test_the_idle_time_begins_with_the_last_answer_and_not_with_its_request():
+    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as door:
+        peer = await door.peer()
+        await peer.send(framed(b"x"))
+        (handler,) = door.handlers
+        await until(lambda: handler.requests)
+        door.timer.advance(900)
+        handler.answer(0)
+        assert await peer.receive_frame() == b"x"
+        door.timer.advance(999)
+        assert len(door.listener.connections) == 1
+        door.timer.advance(1)
+        assert len(door.listener.connections) == 0
 
 
 async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: pytest.LogCaptureFixture):

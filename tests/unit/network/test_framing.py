@@ -139,6 +139,16 @@ async def test_who_pushes_to_a_peer_that_does_not_read_is_stopped_and_goes_on_wh
         assert handler.resumed == 1
 
 
+async def test_who_pushed_too_much_goes_on_when_the_socket_takes_all_of_it_at_once():
+    async with opened(Pushing, NetworkConfig(out_bytes_max=1), framing=LineReader) as door:
+        peer = await door.peer()
+        (handler,) = door.handlers
+        for number in range(1, 4):
+            assert not handler.connection.push((b"message\r\n",), handler.resume)
+            assert await peer.receive(9) == b"message\r\n"
+            assert (handler.resumed, door.listener.metrics.out_bytes) == (number, 0)
+
+
 async def test_while_too_much_is_pushed_requests_wait():
     config = NetworkConfig(out_bytes_max=64 * KIB, socket_send_buffer_bytes=16 * KIB)
     async with opened(Pushing, config, framing=LineReader) as door:

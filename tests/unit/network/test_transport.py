@@ -15,7 +15,7 @@ from ottla.network.connection import ResponseSlot
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.network.response_queue import Buffer
 from ottla.runtime.file_slice import FileSlice
-from tests.unit.network.peers import Door, Echo, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Door, Echo, framed, opened, turns, until
 
 MIB = 1024 * KIB
 RECORD = 16 * KIB
@@ -94,6 +94,15 @@ class TlsTransport:
         self._socket.close()
 
 
+class LateTransport(TlsTransport):
+    """Takes an answer before the socket does, which is asked for room first."""
+
+    def send(self, data: Buffer, flags: int = 0) -> int:
+        if self.has_output or not self.is_ready:
+            raise BlockingIOError
+        return self._tls.write(memoryview(data)[:RECORD])
+
+
 class TlsPeer:
     """A client that speaks TLS by asyncio's own implementation."""
 
@@ -166,6 +175,17 @@ async def test_what_is_pushed_before_the_handshake_is_sent_after_it():
         assert await peer.receive_frame() == b"hello"
         peer.writer.close()
         silent.close()
+
+
+async def test_what_the_transport_keeps_of_a_late_answer_leaves_when_there_is_room():
+    async with opened(Collect, transport=LateTransport) as door:
+        peer = await TlsPeer.connect(door)
+        for number in range(3):
+            peer.writer.write(framed(b"%d" % number))
+            await until(lambda: len(door.handlers[0].requests) > number)  # noqa: B023 (asked at once)
+            door.handlers[0].answer(number)
+            assert await peer.receive_frame() == b"%d" % number
+        peer.writer.close()
 
 
 async def test_requests_that_wait_for_their_turn_lie_in_the_transport_and_are_not_forgotten():
