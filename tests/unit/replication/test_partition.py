@@ -41,6 +41,20 @@ async def test_offsets_go_on_from_append_to_append_and_the_leader_epoch_is_in_th
 
 
 @pytest.mark.parametrize("flush_before_ack", [True, False])
+async def test_who_waits_for_this_replica_to_have_records_hears_of_it_before_their_producer(
+    new_partition: New, flush_before_ack: bool
+) -> None:
+    partition = await new_partition(flush_before_ack=flush_before_ack)  # type: ignore[misc]
+    appended = append(partition, batch(3))
+    reached, not_yet = partition.local_end_reached(3), partition.local_end_reached(4)
+    assert not reached.done()
+    await appended.ack
+    assert (reached.done(), not_yet.done()) == (True, False)
+    await append(partition, batch(1)).ack
+    assert not_yet.done()
+
+
+@pytest.mark.parametrize("flush_before_ack", [True, False])
 async def test_acks_all_is_answered_when_the_high_watermark_has_passed(
     new_partition: New, flush_before_ack: bool
 ) -> None:

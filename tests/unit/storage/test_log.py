@@ -275,6 +275,33 @@ async def test_age_counts_from_the_first_batch_after_a_restart_too(tmp_path: Pat
         assert len(log.segments) == 2
 
 
+async def test_how_old_a_segment_may_grow_is_what_the_topic_says_now(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(segment_ms=1000))
+        await directory.append_all(log, [batch(timestamp=NOW_MS), batch(timestamp=NOW_MS + 900)])
+        assert len(log.segments) == 1
+        log.config = LogConfig(segment_ms=800)
+        await directory.append_all(log, [batch(timestamp=NOW_MS + 900), batch(timestamp=NOW_MS + 1700)])
+        assert len(log.segments) == 2
+        log.config = LogConfig(segment_ms=2000)
+        await directory.append_all(log, [batch(timestamp=NOW_MS + 2900)])
+        assert len(log.segments) == 2
+        await directory.append_all(log, [batch(timestamp=NOW_MS + 2901)])
+        assert len(log.segments) == 3
+
+
+async def test_the_greatest_time_of_a_closed_segment_stays_known(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(segment_bytes=300))
+        times = [NOW_MS, NOW_MS + 5, NOW_MS + 2]
+        await directory.append_all(log, [batch(timestamp=time, value=b"v" * 20) for time in times])
+        await directory.append_all(log, [batch(value=b"v" * 200)])
+        closed, newest = log.segments
+        assert (closed.recent, newest.recent is None) == (None, False), "only the newest is kept in memory"
+        assert closed.largest_timestamp == (NOW_MS + 5, 1)
+        assert newest.largest_timestamp == (NOW_MS, 3)
+
+
 async def test_no_relative_offset_grows_beyond_31_bits(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log()
