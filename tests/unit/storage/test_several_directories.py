@@ -220,6 +220,17 @@ async def test_a_cork_holds_back_what_goes_to_any_directory(paths: list[Path]):
         assert [log.written_end_offset for log in logs] == [2, 2, 2]
 
 
+async def test_it_is_worth_a_try_to_write_at_once_while_one_of_the_directories_says_so(paths: list[Path]):
+    async with opened(paths) as directory:
+        writers = [each.writer for each in directory.manager.directories]
+        said = []
+        for writer in writers:
+            said.append(directory.manager.writes_here())
+            assert not writer.write_here(0, 0, b"no such file")
+        assert said == [True] * len(writers)
+        assert not directory.manager.writes_here()
+
+
 async def test_the_cleaner_compacts_the_logs_of_all_directories(paths: list[Path]):
     compacted = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=200, min_cleanable_dirty_ratio=0.01)
     async with opened_all(paths) as directory:
