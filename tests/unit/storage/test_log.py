@@ -275,6 +275,17 @@ async def test_age_counts_from_the_first_batch_after_a_restart_too(tmp_path: Pat
         assert len(log.segments) == 2
 
 
+async def test_without_timestamps_age_counts_by_the_clock_from_when_the_segment_was_begun(tmp_path: Path):
+    async with opened(tmp_path) as directory:
+        log = await directory.log(LogConfig(segment_ms=1000))
+        for segments in (1, 2, 3):
+            await directory.append_all(log, [batch(timestamp=-1)])
+            directory.clock.advance(1000)
+            await directory.append_all(log, [batch(timestamp=-1)])
+            assert len(log.segments) == segments
+            directory.clock.advance(1)
+
+
 async def test_how_old_a_segment_may_grow_is_what_the_topic_says_now(tmp_path: Path):
     async with opened(tmp_path) as directory:
         log = await directory.log(LogConfig(segment_ms=1000))
