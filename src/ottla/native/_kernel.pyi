@@ -858,7 +858,7 @@ class ProduceRun:
 class IndexProgress:
     """How far the indexes of a segment have got, and when the next entry is due."""
 
-    def __init__(self, bytes_since_entry: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+    def __new__(cls, bytes_since_entry: int, max_timestamp: int, max_timestamp_offset: int) -> Self:
         """`bytes_since_entry` is what the log has behind the position of the last entry."""
 
     @property
@@ -879,7 +879,7 @@ class RecentBatches:
         positions  [0, 16000, 16100, 40000]    and the end, 61000: the batch of 760 lies at 16100
     """
 
-    def __init__(self, end_position: int) -> None: ...
+    def __new__(cls, end_position: int) -> Self: ...
     @property
     def end_position(self) -> int:
         """Where the last one ends."""

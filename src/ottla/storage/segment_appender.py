@@ -127,7 +127,7 @@ class SegmentAppender:
             last_offset = offset + batch.last_offset_delta
             timestamp = batch.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
             if position == 0:
-                self._first_timestamp, self._limits_of = timestamp, None
+                self._first_timestamp = timestamp
             entry, time_entry = indexer.add(position, size, last_offset, timestamp, config.index_interval_bytes)
             if entry:
                 self._write_entries(entry, time_entry)
