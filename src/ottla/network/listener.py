@@ -32,7 +32,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.runtime.page_cache import read_into_page_cache
+from ottla.runtime.page_cache import read_into_page_cache, read_what_is_asked_for
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
@@ -302,7 +302,8 @@ class Listener:
 
     def _wait_for_disk(self, connection: Connection, piece: FileSlice) -> None:
         self._tasks.spawn(self._wait_in_thread(connection, piece), f"read ahead for {connection.peer}")
-        self._read_ahead.missed(piece)
+        if self._read_ahead.missed(piece):
+            read_what_is_asked_for(piece.fd)
 
     async def _wait_in_thread(self, connection: Connection, piece: FileSlice) -> None:
         try:

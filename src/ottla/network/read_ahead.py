@@ -34,12 +34,16 @@ class ReadAhead:
         self._ask = ask
         self._ends: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
-    def missed(self, piece: FileSlice) -> None:
-        """A reader waits for these bytes, which somebody else reads now."""
-        if piece.size >= SEQUENTIAL_BYTES and not self._goes_on(piece):
-            begin = piece.position + piece.size
-            self._ends[piece.owner] = begin + WINDOW_BYTES
-            self._ask(FileSlice(piece.fd, begin, WINDOW_BYTES, piece.owner))
+    def missed(self, piece: FileSlice) -> bool:
+        """A reader waits for these bytes, which somebody else reads now. Whether a window begins behind them: then the
+        system is to read nothing of this file by itself any more.
+        """
+        if piece.size < SEQUENTIAL_BYTES or self._goes_on(piece):
+            return False
+        begin = piece.position + piece.size
+        self._ends[piece.owner] = begin + WINDOW_BYTES
+        self._ask(FileSlice(piece.fd, begin, WINDOW_BYTES, piece.owner))
+        return True
 
     def found(self, piece: FileSlice) -> None:
         """A reader found these bytes in the page cache."""

@@ -64,6 +64,16 @@ def is_in_page_cache(fd: int, position: int, size: int) -> bool:
     return True
 
 
+def read_what_is_asked_for(fd: int) -> None:
+    """Have the system read of this open file what it is asked for, and no more.
+
+    Where a disk is set to be read far ahead (`read_ahead_kb`, 8 MiB with some), the system asks for so much at once
+    when it finds somebody reading on, and every sync of the same disk waits for that.
+    """
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+
+
 def read_into_page_cache(fd: int, position: int, size: int) -> None:
     """Wait until these bytes have been read from the disk. Blocks: for a thread."""
     read_ahead(fd, position, size)  # else the system would read on beyond them, as far as it pleases

@@ -30,8 +30,9 @@ class Reader:
 
 def test_who_waits_for_the_disk_gets_a_window_behind_what_it_waits_for():
     reader = Reader(MIB)
-    reader.ahead.missed(reader.piece())
+    assert reader.ahead.missed(reader.piece())
     assert reader.asked == [(2 * MIB, WINDOW_BYTES)]
+    assert not reader.ahead.missed(reader.piece()), "it is the same window"
 
 
 @pytest.mark.parametrize("misses", [False, True], ids=["finds them", "has to wait again"])
@@ -68,7 +69,7 @@ def test_nothing_is_asked_for_whoever_reads_what_memory_holds():
 
 def test_a_small_read_is_no_reason_to_read_on():
     reader = Reader()
-    reader.ahead.missed(reader.piece(SEQUENTIAL_BYTES - 1))
+    assert not reader.ahead.missed(reader.piece(SEQUENTIAL_BYTES - 1))
     reader.ahead.found(reader.piece(HALF))
     assert reader.asked == []
 

@@ -1,6 +1,8 @@
 """Reading without waiting, against the operating system's own page cache."""
 
+import ctypes
 import errno
+import mmap
 import os
 import time
 from pathlib import Path
@@ -13,6 +15,7 @@ from ottla.runtime.page_cache import (
     read_cached,
     read_file,
     read_into_page_cache,
+    read_what_is_asked_for,
 )
 
 MIB = 1 << 20
@@ -82,3 +85,25 @@ def test_what_is_read_ahead_is_there_without_anybody_reading_it(fd: int, content
     while not is_in_page_cache(fd, 0, len(content)):
         assert time.monotonic() < deadline
     assert read_cached(fd, 0, len(content)) == content
+
+
+def pages_there(fd: int, size: int) -> list[bool]:
+    """Which pages of a file are in the page cache. To look by reading would have them read."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(fd, size) as mapped:
+        view = (ctypes.c_char * size).from_buffer(mapped)
+        there = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(view)), ctypes.c_size_t(size), there)
+        del view
+    assert not failed, os.strerror(ctypes.get_errno())
+    return [bool(page & 1) for page in there]
+
+
+def test_of_a_file_of_which_others_know_what_is_to_be_read_the_system_reads_nothing_more(fd: int, content: bytes):
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    before = pages_there(fd, len(content))  # all, where a file system is in memory
+    read_what_is_asked_for(fd)
+    asked = len(content) // mmap.PAGESIZE // 4
+    for page in range(asked):
+        assert os.pread(fd, 1, page * mmap.PAGESIZE) == content[page * mmap.PAGESIZE :][:1]
+    assert pages_there(fd, len(content)) == [True] * asked + before[asked:]
