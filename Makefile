@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?= all
 ROUNDS ?= 2
+CONNECTIONS ?= 100
+TURNS ?= 6
 FUZZ_SECONDS ?= 120
 KILLS ?= 200
 RACES_SECONDS ?= 60
@@ -18,7 +20,7 @@ STAMP := $(VENV)/.ottla
 # Hundreds of processes would each compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run cluster test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-parts docs clean
+.PHONY: setup run cluster test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-turns bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -77,6 +79,9 @@ check: $(STAMP)/dev ## Lint, types, layers, generated code, the kernel's format 
 
 bench: $(STAMP)/dev ## Measure Ottla beside Apache Kafka (ROWS=produce,latency ROUNDS=1 OTTLA_ONLY=1 for less)
 	@$(BIN)/python -m benchmarks.beside_kafka --rows $(ROWS) --rounds $(ROUNDS) $(if $(OTTLA_ONLY),--ottla-only)
+
+bench-turns: $(STAMP)/dev ## Measure many connections by turns, both brokers up at once, beside a server that only answers (CONNECTIONS=1000 TURNS=10)
+	@$(BIN)/python -m benchmarks.beside_kafka.by_turns --connections $(CONNECTIONS) --turns $(TURNS)
 
 bench-parts: $(STAMP)/dev ## Measure the protocol codec, the kernel, the log and the network, each alone
 	@tools/bench

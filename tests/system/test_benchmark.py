@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from benchmarks.beside_kafka import by_turns
 from benchmarks.beside_kafka import session as session_module
 from benchmarks.beside_kafka.aims import SECTIONS
+from benchmarks.beside_kafka.brokers import OTTLA_WRITTEN
 from benchmarks.beside_kafka.load_generator import LoadError, LoadGenerator, compiled, librdkafka
 from benchmarks.beside_kafka.plan import steps
 from benchmarks.beside_kafka.report import Report, markdown
@@ -95,6 +97,19 @@ def test_connections_beyond_what_the_broker_may_open_are_left_out_and_told_of(tm
     assert failures == []
     assert figures.median("connections: idle", "how many", "ottla") == 50
     assert any("connections beyond 50 are left out: 64 open files" in line for line in said)
+
+
+def test_brokers_by_turns_and_a_program_that_only_answers(tmp_path):
+    said: list[str] = []
+    targets = [by_turns.NOTHING, OTTLA_WRITTEN]
+    figures = by_turns.measure(targets, 10, 2, tmp_path, said.append, scale=0.04)
+    for target in targets:
+        each = {place.metric: by_target[target.key] for place, by_target in figures.values.items()}
+        assert len(each["requests/s"]) == len(each["broker CPU µs a request"]) == 2  # and not the first turn
+        assert min(each["requests/s"]) > 0
+    assert [line for line in said if line.startswith("turn")] == [
+        f"turn {turn} of 2, {key}" for turn in range(3) for key in ("nothing", "ottla-written")
+    ]
 
 
 def test_an_error_code_in_an_answer_ends_the_row(tmp_path, monkeypatch):

@@ -45,8 +45,8 @@ def measure(session: Session) -> None:
         if allowed < IDLE:
             session.say(f"connections beyond {allowed:,} are left out: {limit:,} open files are the limit here")
         for count in STORMS:
-            _measure_active(session, broker, count, at_once=count)
-        _measure_active(session, broker, min(MANY, allowed), at_once=AT_ONCE)
+            measure_active(session, broker, count, at_once=count)
+        measure_active(session, broker, min(MANY, allowed), at_once=AT_ONCE)
     finally:
         broker.kill()
         broker.remove()
@@ -87,7 +87,7 @@ def _scaled(session: Session, count: int) -> int:
     return max(1, int(count * min(1.0, session.scale * 10)))
 
 
-def _measure_active(session: Session, broker: Broker, count: int, at_once: int) -> None:
+def measure_active(session: Session, broker: Broker, count: int, at_once: int) -> None:
     row, wanted = f"connections: {count:,}", _scaled(session, count)
     session.fill_page_cache()
     before = pss_mb(broker.pid)
