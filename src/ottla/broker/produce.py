@@ -59,6 +59,9 @@ class SingleProduction(Protocol):
 OnProduced: TypeAlias = Callable[[list[AppendAck]], None]
 """Told what became of each partition of a request."""
 
+WriteRun: TypeAlias = "Callable[[Principal, ProduceRun], LogAppendInfo | None]"
+"""See `ProduceService.write_run`."""
+
 
 def _ignore(acks: list[AppendAck]) -> None:
     del acks

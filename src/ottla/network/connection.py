@@ -349,26 +349,47 @@ class Connection:
                 clear.append(arrival)
         return clear
 
-    def on_received(self, buffer: ReceiveBuffer, begin: int, end: int, now_ms: int) -> None:
-        """These bytes of a shared buffer were received for it. The answers wait to be sent with those of others."""
+    def on_received(self, buffer: ReceiveBuffer, begin: int, end: int, now_ms: int, *, is_only: bool) -> bool:
+        """These bytes of a shared buffer were received for it; serve them, if that is over before this returns. False
+        where they are to be handed out, by `hand_out`.
+
+        The answer waits to be sent with those of others. With `is_only` there are no others in this turn.
+        """
         try:
             if self.state in ENDING or self.state is _CLOSED:  # since they were received
-                return
+                return True
             services = self._services
             metrics, together = services.metrics, services.together
             metrics.bytes_in += end - begin
-            if not self._output.parts:
-                self._idle.moved_ms = now_ms
-                if (
-                    together is not None
-                    and self.state is _OPEN
-                    and not self.responses.answers
-                    and end - begin < SMALLEST
-                    and metrics.out_bytes <= services.flow.out_bytes_hard_max
-                    and (count := together.take_at_once(self, buffer, begin, end, services.flow.in_flight_max))
-                ):
-                    metrics.requests += count
-                    return
+            if self._output.parts:
+                return False
+            self._idle.moved_ms = now_ms
+            responses = self.responses
+            if (
+                together is None
+                or self.state is not _OPEN
+                or responses.answers
+                or end - begin >= SMALLEST
+                or metrics.out_bytes > services.flow.out_bytes_hard_max
+            ):
+                return False
+            served = together.take_at_once(self, buffer, begin, end, services.flow.in_flight_max)
+            if served is None:
+                return False
+            count, answer = served
+            metrics.requests += count
+            responses.first = responses.next = responses.next + count
+            if is_only and self._transport.is_plain and self._resume_pushing is None:
+                self._send_now(answer)
+            else:
+                self.on_answer(answer)
+        except Exception:
+            self._break()
+        return True
+
+    def hand_out(self, buffer: ReceiveBuffer, begin: int, end: int) -> None:
+        """Hand the requests in what was received to the handler, one by one or in runs."""
+        try:
             reader = self._reader
             frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
             if frame is None:
@@ -659,6 +680,17 @@ class Connection:
         metrics.out_bytes -= sent
         self._idle.moved_ms = services.clock.monotonic_ms()
         return not parts
+
+    def _send_now(self, answer: bytes) -> None:
+        """Send an answer, before which there is nothing to send and behind which nothing comes in this turn."""
+        try:
+            sent = self._transport.send(answer)
+        except OSError:  # which is met once more, and looked at there
+            sent = 0
+        self._services.metrics.bytes_out += sent
+        self._output.sent_bytes += sent
+        if sent < len(answer):
+            self.on_answer(answer[sent:])
 
     def on_writable(self) -> None:
         """There is room to send, or the peer is gone, unless that was seen before the watch was turned off."""

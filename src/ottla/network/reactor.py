@@ -175,15 +175,22 @@ class Reactor:
 
     def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> None:
         now_ms = self._clock.monotonic_ms()
+        is_only = len(received) == 1
+        if is_only:
+            connection, begin, end = received[0]
+            if connection.on_received(buffer, begin, end, now_ms, is_only=True):
+                return
         cork = self._cork
         self.is_turning = True
         try:
             cork.cork()
             try:
-                if len(received) > 1:
-                    received = self._take_together(received, buffer, now_ms)
-                for connection, begin, end in received:
-                    connection.on_received(buffer, begin, end, now_ms)
+                if is_only:
+                    connection.hand_out(buffer, begin, end)
+                else:
+                    for connection, begin, end in self._take_together(received, buffer, now_ms):
+                        if not connection.on_received(buffer, begin, end, now_ms, is_only=False):
+                            connection.hand_out(buffer, begin, end)
             finally:
                 cork.uncork()  # whatever happened: what is gathered would never go
         except Exception:

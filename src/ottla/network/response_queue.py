@@ -137,10 +137,10 @@ class ResponseQueue:
     def __len__(self) -> int:
         return len(self.answers)
 
-    def answer_next(self, count: int, answer: bytes) -> None:
-        """The next requests are answered already, all of them with these bytes. Nobody waits for an answer before."""
+    def answer_next(self, answer: bytes) -> None:
+        """The next request is answered already. Nobody waits for an answer before."""
         assert not self.answers, "an answer has its turn"
-        self.first = self.next = self.next + count
+        self.first = self.next = self.next + 1
         self.sender.on_answer(answer)
 
     def hold(self, parts: Sequence[Part]) -> None:

@@ -37,9 +37,11 @@ class Together(Protocol):
         """
         ...
 
-    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        """Serve all that one connection sent, `count_max` requests at most, and answer it before this returns, by
-        `ResponseQueue.answer_next`. Returns how many requests that were; 0, and nothing has happened, where that cannot
-        be. The connection waits for no answer.
+    def take_at_once(
+        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+    ) -> tuple[int, bytes] | None:
+        """Serve all that one connection sent, `count_max` requests at most, if that is over before this returns: how
+        many requests that were, and their answers. None, and nothing has happened, where that cannot be. The connection
+        waits for no answer.
         """
         ...

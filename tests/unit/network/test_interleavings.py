@@ -148,23 +148,24 @@ class WilfulTogether:
         self._keep([connection] * len(answers), answers, buffer)
         return begin
 
-    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+    def take_at_once(
+        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+    ) -> tuple[int, bytes] | None:
         ends: list[int] = []
         at = begin
         while at < end:
             next_at = frame_end(buffer, at, end)
             if next_at is None:
-                return 0
+                return None
             ends.append(at := next_at)
         count = handler_of(connection).count
         has_answers = all(has_answer(count + index) for index in range(len(ends)))
         if len(ends) > count_max or not has_answers or self.rng.random() < 0.5:
-            return 0
+            return None
         starts = [begin, *ends[:-1]]
         answers = [self._asked(connection, buffer, *place) for place in zip(starts, ends, strict=True)]
         self.taken_count += len(answers)
-        connection.responses.answer_next(len(answers), b"".join(answers))
-        return len(answers)
+        return len(answers), b"".join(answers)
 
     def _asked(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int) -> bytes:
         handler = handler_of(connection)

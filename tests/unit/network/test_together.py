@@ -38,17 +38,18 @@ class TakesSmall:
             self._serve([connection] * len(frames), frames)
         return begin
 
-    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+    def take_at_once(
+        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+    ) -> tuple[int, bytes] | None:
         if self.taken_at_once is None:
-            return 0
+            return None
         first, count = begin, 0
         while begin < end and count < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
             begin, count = frame_end, count + 1
         if begin != end:
-            return 0
+            return None
         self.taken_at_once.append(count)
-        connection.responses.answer_next(count, bytes(buffer.view[first:end]))
-        return count
+        return count, bytes(buffer.view[first:end])
 
     def answer(self) -> None:
         waiting, self.waiting = self.waiting, []

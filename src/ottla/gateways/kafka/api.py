@@ -29,10 +29,6 @@ HandleRun = Callable[[Sequence[Any], ProduceRun, ReceiveBuffer], bool]
 """Serves a run of such requests as one, of the connections that come first; False when each is to be served by itself,
 and nothing has happened. To keep the buffer as it is it retains it."""
 
-HandleAtOnce = Callable[[Sequence[Any], ProduceRun], bool]
-"""Serves a run of such requests, all of one connection or one of each, who wait for no answer, and answers all of them
-before it returns. False when that cannot be: nothing has happened, but the run may have given its batches away."""
-
 
 class Api(Struct, frozen=True):
     """One API as the gateway serves it.
@@ -64,7 +60,6 @@ class Api(Struct, frozen=True):
     decode: Decode | None = None
     handle_single: HandleSingle | None = None
     handle_run: HandleRun | None = None
-    handle_at_once: HandleAtOnce | None = None
     is_between_brokers: bool = False
     is_decided_by_controller: bool = False
     is_own: Callable[[Any], bool] | None = None

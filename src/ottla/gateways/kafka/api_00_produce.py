@@ -139,21 +139,6 @@ def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: 
     return True
 
 
-def handle_at_once(connections: Sequence[KafkaConnection], run: ProduceRun) -> bool:
-    """Append what one connection sent, or many one request each, and answer, if that is over before this returns."""
-    first = connections[0]
-    info = first.gateway.broker.produce.write_run(first.principal, run)
-    if info is None:
-        return False
-    offset, time_ms, start_offset = info.first_offset, info.log_append_time_ms, info.log_start_offset
-    if len(connections) == 1:
-        first.connection.responses.answer_next(len(run), run.answer(offset, time_ms, start_offset))
-        return True
-    for connection, answer in zip(connections, run.answers(offset, time_ms, start_offset), strict=True):
-        connection.connection.responses.answer_next(1, answer)
-    return True
-
-
 class RunProduction(Struct, eq=False):
     """As `SingleProduction`, of all requests of a run."""
 
@@ -290,5 +275,4 @@ API = Api(
     advertised_min_version=0,
     handle_single=handle_single,
     handle_run=handle_run,
-    handle_at_once=handle_at_once,
 )

@@ -18,7 +18,8 @@ from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.gateways.kafka.api import Api, HandleAtOnce, HandleRun
+    from ottla.broker.produce import WriteRun
+    from ottla.gateways.kafka.api import Api, HandleRun
     from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
     from ottla.network.together import Arrival
 
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 class RequestsTogether:
     """See `ottla.network.together.Together`."""
 
-    __slots__ = ("_frame_bytes_max", "_gateway", "_handle", "_handle_at_once", "_writes_here")
+    __slots__ = ("_frame_bytes_max", "_gateway", "_handle", "_write_run", "_writes_here")
 
     def __init__(
         self, gateway: "KafkaGateway", frame_bytes_max: int, *, writes_here: Callable[[], bool] | None = None
@@ -39,7 +40,7 @@ class RequestsTogether:
         self._gateway = gateway
         self._frame_bytes_max = frame_bytes_max
         self._handle: HandleRun | None = None
-        self._handle_at_once: HandleAtOnce | None = None
+        self._write_run: WriteRun | None = None
         self._writes_here = writes_here
 
     def take(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> "list[Arrival]":
@@ -79,8 +80,10 @@ class RequestsTogether:
         run = ProduceRun.leading(buffer.view, begin, end, self._frame_bytes_max, count_max)
         return run.end if run is not None and handle((handler,), run, buffer) else begin
 
-    def take_at_once(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        """Serve all that one connection sent and answer it, where the append is over at once."""
+    def take_at_once(
+        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+    ) -> tuple[int, bytes] | None:
+        """Serve all that one connection sent, where the append is over at once."""
         writes_here = self._writes_here
         handler: Any = connection.handler
         if (
@@ -91,12 +94,15 @@ class RequestsTogether:
             or handler.principal is not ANONYMOUS
             or handler.waiting_fetches
         ):
-            return 0
+            return None
         run = ProduceRun.whole(buffer.view, begin, end, self._frame_bytes_max, count_max)
         if run is None:
-            return 0
-        handle = self._handle_at_once or self._find_handle_at_once()
-        return len(run) if handle is not None and handle((handler,), run) else 0
+            return None
+        write_run = self._write_run or self._find_write_run()
+        info = None if write_run is None else write_run(handler.principal, run)
+        if info is None:
+            return None
+        return len(run), run.answer(info.first_offset, info.log_append_time_ms, info.log_start_offset)
 
     def _writes_at_once(self, connections: "Sequence[KafkaConnection]", run: ProduceRun) -> bool:
         """Serve a run of many connections and answer it, where the append is over at once. False, and nothing has
@@ -105,18 +111,23 @@ class RequestsTogether:
         writes_here = self._writes_here
         if writes_here is None or not writes_here():
             return False
-        handle = self._handle_at_once or self._find_handle_at_once()
-        return handle is not None and handle(connections, run)
+        write_run = self._write_run or self._find_write_run()
+        info = None if write_run is None else write_run(connections[0].principal, run)
+        if info is None:
+            return False
+        answers = run.answers(info.first_offset, info.log_append_time_ms, info.log_start_offset)
+        for connection, answer in zip(connections, answers, strict=True):
+            connection.connection.responses.answer_next(answer)
+        return True
 
     def _find_handle(self) -> "HandleRun | None":
         api = self._find_api()
         self._handle = None if api is None else api.handle_run
         return self._handle
 
-    def _find_handle_at_once(self) -> "HandleAtOnce | None":
-        api = self._find_api()
-        self._handle_at_once = None if api is None else api.handle_at_once
-        return self._handle_at_once
+    def _find_write_run(self) -> "WriteRun | None":
+        self._write_run = None if self._find_api() is None else self._gateway.broker.produce.write_run
+        return self._write_run
 
     def _find_api(self) -> "Api | None":
         api = self._gateway.apis.find(ApiKey.PRODUCE)
