@@ -267,7 +267,7 @@ impl LogIo {
         let completions = self.shared.completions();
         completions
             .into_iter()
-            .filter(|completion| completion.token.is_some() || completion.stage == STAGE_FAILURE)
+            .filter(Completion::is_awaited)
             .map(
                 |Completion {
                      token,

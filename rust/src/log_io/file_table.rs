@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::operation::{Failure, Handle};
 use super::sync_job::SyncJob;
 use super::system::{self, Errno};
 
 struct File {
-    path: PathBuf,
-    fd: Option<OwnedFd>,
+    path: Arc<Path>,
+    /// Shared with a sync that is under way, which may outlast the place in this table.
+    fd: Option<Arc<OwnedFd>>,
     /// Whether the directory is known to hold the file's name durably, and the directory above it its own.
     name_durable: bool,
     /// Whether the file has room beyond its end that is given back when it is closed.
@@ -52,7 +54,7 @@ impl FileTable {
         preallocate_bytes: u64,
     ) -> Result<(), Failure> {
         let file = File {
-            path,
+            path: path.into(),
             fd: None,
             name_durable: false,
             preallocated: false,
@@ -144,16 +146,9 @@ impl FileTable {
     pub fn begin_sync(&mut self, handle: Handle) -> Result<SyncJob, Failure> {
         let file = self.open(handle)?;
         let fd = file.fd.as_ref().expect("open() opened it");
-        let fd = fd.try_clone().map_err(|error| {
-            failed(
-                "sync",
-                &file.path,
-                error.raw_os_error().unwrap_or(libc::EIO),
-            )
-        })?;
         Ok(SyncJob {
             path: file.path.clone(),
-            fd,
+            fd: fd.clone(),
             name_is_new: !file.name_durable,
         })
     }
@@ -189,7 +184,7 @@ impl FileTable {
             });
             let fd = opened.map_err(|errno| failed("open", &path, errno))?;
             self.open_count += 1;
-            self.files.get_mut(&handle).expect("found above").fd = Some(fd);
+            self.files.get_mut(&handle).expect("found above").fd = Some(Arc::new(fd));
         }
         let file = self.files.get_mut(&handle).expect("found above");
         file.used = uses;

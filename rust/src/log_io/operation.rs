@@ -79,6 +79,13 @@ pub struct Completion<T, P> {
     pub payload: Option<P>,
 }
 
+impl<T, P> Completion<T, P> {
+    /// Whether anybody is to be told of it.
+    pub fn is_awaited(&self) -> bool {
+        self.token.is_some() || self.stage == STAGE_FAILURE
+    }
+}
+
 /// The first thing that went wrong. Everything after it fails with the same `errno`, until somebody resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

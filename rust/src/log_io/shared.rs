@@ -16,6 +16,10 @@ use super::notifier::Notifier;
 use super::operation::{Completion, Failure, Operation, Payload};
 use super::trace::Trace;
 
+/// So many completions that nobody waits for are kept until the event loop comes by for another: they only give their
+/// payloads back.
+const UNTOLD_MAX: usize = 1024;
+
 /// What the thread has done so far.
 #[derive(Default)]
 pub struct Counters {
@@ -178,19 +182,57 @@ impl<T: Send, P: Payload> Shared<T, P> {
         Some(std::mem::take(&mut queue.operations))
     }
 
-    /// These are done; `notify` tells the event loop.
+    /// These are done; `notify` tells the event loop, when there is somebody who waits to be told of one.
     pub(super) fn report(&self, new: &mut Vec<Completion<T, P>>, notify: bool) {
         if new.is_empty() {
             return;
         }
+        let is_news = new.iter().any(Completion::is_awaited);
         let mut done = lock(&self.done);
         done.completions.append(new);
-        if notify {
-            done.since.get_or_insert_with(Instant::now);
+        if !notify || !(is_news || done.completions.len() > UNTOLD_MAX) {
+            return;
         }
-        if notify && !done.notified {
+        done.since.get_or_insert_with(Instant::now);
+        if !done.notified {
             done.notified = true;
             self.notifier.notify();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_io::operation::{STAGE_FAILURE, STAGE_WRITTEN};
+
+    fn done(token: Option<u32>, stage: u8) -> Completion<u32, Vec<u8>> {
+        Completion {
+            token,
+            stage,
+            errno: 0,
+            payload: None,
+        }
+    }
+
+    /// Whether the event loop is woken for one of these.
+    fn is_told(shared: &Shared<u32, Vec<u8>>, new: Completion<u32, Vec<u8>>) -> bool {
+        shared.report(&mut vec![new], true);
+        lock(&shared.done).notified
+    }
+
+    #[test]
+    fn the_loop_is_woken_for_somebody_who_waits_and_before_too_much_is_kept_for_nobody() {
+        let shared = Shared::new().unwrap();
+        for awaited in [done(Some(1), STAGE_WRITTEN), done(None, STAGE_FAILURE)] {
+            assert!(!is_told(&shared, done(None, STAGE_WRITTEN)));
+            assert!(is_told(&shared, awaited));
+            assert_eq!(shared.completions().len(), 2);
+        }
+        for _ in 0..UNTOLD_MAX {
+            assert!(!is_told(&shared, done(None, STAGE_WRITTEN)));
+        }
+        assert!(is_told(&shared, done(None, STAGE_WRITTEN)));
+        assert_eq!(shared.completions().len(), UNTOLD_MAX + 1);
     }
 }

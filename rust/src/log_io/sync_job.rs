@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::file_table::failed;
@@ -20,8 +21,8 @@ const THREADS_MAX: usize = 16;
 
 /// A file to be made durable, with the names that lead to it when they are new.
 pub struct SyncJob {
-    pub path: PathBuf,
-    pub fd: OwnedFd,
+    pub path: Arc<Path>,
+    pub fd: Arc<OwnedFd>,
     pub name_is_new: bool,
 }
 

@@ -1,6 +1,7 @@
 """When the event loop's side of the log I/O thread hands over what was asked for."""
 
 import asyncio
+import select
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,37 @@ async def test_what_is_to_be_synced_waits_to_share_its_sync(io: LogIo, tmp_path:
     assert io.groups == groups + 1
     assert [token.stages for token in told] == [[SYNC]] * 3
     writer.detach()
+
+
+async def test_who_says_go_has_all_of_it_on_its_way_before_the_loop_turns(io: LogIo, tmp_path: Path) -> None:
+    writer = LogWriter(io, ignore)  # of no loop: nothing is submitted by itself
+    handle = writer.create(str(tmp_path / "a.log"))
+    told = [Told() for _ in range(3)]
+    writer.cork()
+    for number, token in enumerate(told):
+        writer.append(handle, 100 * number, b"a" * 100, token, SYNC)
+    assert io.groups == 0
+    writer.go()
+    select.select([io.fileno()], [], [])
+    writer.poll()
+    assert io.groups == 1
+    assert [token.stages for token in told] == [[SYNC]] * 3
+    writer.go()
+    assert io.groups == 1, "there is nothing more"
+
+
+async def test_the_loop_is_woken_when_there_is_somebody_to_tell(io: LogIo, tmp_path: Path) -> None:
+    writer, told = LogWriter(io, ignore), Told()
+    handle = writer.create(str(tmp_path / "a.log"))
+    writer.append(handle, 0, b"a" * 100, None, 0)
+    writer.submit()
+    while io.groups == 0 or io.queued_bytes:
+        pass
+    writer.append(handle, 100, b"b" * 100, told, SYNC)
+    writer.submit()
+    select.select([io.fileno()], [], [])
+    writer.poll()
+    assert told.stages == [SYNC], "neither for the first nor for what was written and not synced"
 
 
 async def test_one_who_fails_when_his_write_is_done_keeps_nobody_else_from_hearing(io: LogIo, tmp_path: Path) -> None:
