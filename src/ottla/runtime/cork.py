@@ -12,7 +12,13 @@ class Cork(Protocol):
         ...
 
     def uncork(self) -> None:
-        """All of them have been: go. Answers that are given meanwhile leave together with those given before."""
+        """All of them have been: go, or wait for what others want in this turn of the event loop. Answers that are
+        given meanwhile leave together with those given before.
+        """
+        ...
+
+    def go(self) -> None:
+        """`uncork`, and nobody else is expected to want anything in this turn: everything goes now."""
         ...
 
 
@@ -23,6 +29,9 @@ class NoCork:
         """Nothing to do."""
 
     def uncork(self) -> None:
+        """Nothing to do."""
+
+    def go(self) -> None:
         """Nothing to do."""
 
 
@@ -43,3 +52,8 @@ class Corks:
         """All of them go."""
         for each in self._corks:
             each.uncork()
+
+    def go(self) -> None:
+        """All of them go now."""
+        for each in self._corks:
+            each.go()

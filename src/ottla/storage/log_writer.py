@@ -180,6 +180,15 @@ class LogWriter:
             else:
                 self._schedule()
 
+    def go(self) -> None:
+        """`uncork`; what cannot be done at once goes to the thread without waiting for the end of the loop's turn."""
+        self._is_corked = False
+        if self._is_wanted_by_cork:
+            self._is_wanted_by_cork = False
+            self._wrote_here = self._io.submit(_INLINE_BYTES_MAX)
+            if self._wrote_here:
+                self.poll()
+
     def poll(self) -> None:
         """Hand out what has been completed. A token or log that raises is logged; the others hear of theirs."""
         failure: OSError | None = None
