@@ -391,6 +391,12 @@ class Connection:
         """Hand the requests in what was received to the handler, one by one or in runs."""
         try:
             reader = self._reader
+            if self.state is _OPEN and end - begin < SMALLEST:
+                begin = self._take_whole(buffer, begin, end)
+                if begin == end or self.is_closed:
+                    if self.state is not _OPEN and not self.is_closed:
+                        self._settle()
+                    return
             frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
             if frame is None:
                 reader.adopt(buffer, begin, end)
@@ -545,6 +551,23 @@ class Connection:
             logger.exception("the handler of %r failed; the connection is closed", self)
             self._fail_at(responses.next if frame is None else responses.next - 1, "")
         return self.state is not _CLOSED
+
+    def _take_whole(self, buffer: ReceiveBuffer, begin: int, end: int) -> int:
+        """Have all that was received served as one run; returns where what was not begins."""
+        responses, services = self.responses, self._services
+        together, in_flight_max, before = services.together, services.flow.in_flight_max, responses.next
+        if (
+            together is None
+            or self._output.parts
+            or responses.held_bytes  # so much that it stops may come of each of them
+            or services.metrics.out_bytes > services.flow.out_bytes_hard_max
+        ):
+            return begin
+        taken_to = together.take_whole(self, buffer, begin, end, in_flight_max - len(responses.answers))
+        services.metrics.requests += responses.next - before
+        if len(responses.answers) >= in_flight_max and self.state is _OPEN:
+            self._move(Event.HIGH_WATER)
+        return taken_to
 
     def _take_together(self, together: Together) -> bool:
         """Have the requests at the front served as one. False where they have to be taken one by one."""

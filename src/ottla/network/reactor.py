@@ -160,7 +160,7 @@ class Reactor:
             try:
                 if received:
                     position = received[-1][2]
-                    self._hand_out(received, buffer)
+                    self._hand_out(received, buffer, is_all=not ready)
             finally:
                 if buffer.reference_count > 1:
                     self._put_by(buffer, position)
@@ -173,7 +173,8 @@ class Reactor:
             if events & WRITABLE:
                 connection.on_writable()
 
-    def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer) -> None:
+    def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer, *, is_all: bool) -> None:
+        """Have all of it handled; `is_all` says that nobody receives by itself in this turn."""
         now_ms = self._clock.monotonic_ms()
         is_only = len(received) == 1
         if is_only:
@@ -192,7 +193,10 @@ class Reactor:
                         if not connection.on_received(buffer, begin, end, now_ms, is_only=False):
                             connection.hand_out(buffer, begin, end)
             finally:
-                cork.uncork()  # whatever happened: what is gathered would never go
+                if is_all:
+                    cork.go()  # whatever happened: what is gathered would never go
+                else:
+                    cork.uncork()
         except Exception:
             logger.exception("what was received together could not be handled to its end")
         finally:

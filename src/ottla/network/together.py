@@ -37,6 +37,10 @@ class Together(Protocol):
         """
         ...
 
+    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """`take_leading` where all that one connection sent is such requests, which may be one; else none is taken."""
+        ...
+
     def take_at_once(
         self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:

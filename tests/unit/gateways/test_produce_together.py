@@ -146,6 +146,11 @@ class Turn:
         client, end = self.clients[0], self.buffer.places[-1][1]
         return self.together.take_leading(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
 
+    def take_whole(self, count_max: int = 100) -> int:
+        """The same."""
+        client, end = self.clients[0], self.buffer.places[-1][1]
+        return self.together.take_whole(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+
     def take_at_once(self, count_max: int = 100) -> int:
         """The same."""
         client, end = self.clients[0], self.buffer.places[-1][1]
@@ -178,33 +183,30 @@ def batch_of(count: int) -> bytes:
     return bytes(build_batch([(0, None, b"x", ())] * count))
 
 
-@pytest.mark.parametrize("is_of_one", [False, True], ids=["many connections", "one"])
+@pytest.mark.parametrize("way", ["take", "take_leading", "take_whole"])
 def test_a_run_is_answered_with_the_bytes_of_its_requests_one_by_one(
-    is_of_one: bool, caplog: pytest.LogCaptureFixture
+    way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
 
     @given(
         written.filter(lambda ack: -1 <= ack.base_offset < 1 << 62) | refused,
-        st.lists(st.tuples(st.sampled_from(list(VERSIONS)), st.integers(1, 5)), min_size=2, max_size=9),
+        st.lists(st.tuples(st.sampled_from(list(VERSIONS)), st.integers(1, 5)), min_size=1, max_size=9),
         st.sampled_from([-1, 1]),
     )
     def check(ack: AppendAck, requests: list[tuple[int, int]], acks: int) -> None:
         # Names and ids are of runs of their own.
         requests = [each for each in requests if (each[0] < 13) == (requests[0][0] < 13)]
-        if len(requests) < 2:
+        if len(requests) < 2 and way != "take_whole":
             return
         frames = [frame_of(version, acks=acks, records=batch_of(count)) for version, count in requests]
         expected = general_answers(frames, ack, [count for _, count in requests])
         turn = Turn(frames)
-        if is_of_one:
-            assert turn.take_leading() == turn.buffer.places[-1][1]
-        else:
-            assert turn.take() == []
+        assert getattr(turn, way)() == ([] if way == "take" else turn.buffer.places[-1][1])
         assert (turn.role.runs, turn.buffer.held) == ([len(frames)], 1)
         turn.decide(ack)
         assert turn.buffer.held == 0
-        if is_of_one:
+        if way != "take":
             assert b"".join(turn.clients[0].frames) == b"".join(frame for frame, _ in expected)
         else:
             assert [b"".join(client.frames) for client in turn.clients] == [frame for frame, _ in expected]
@@ -343,6 +345,20 @@ def test_of_one_connection_what_is_out_of_the_common_ends_the_run() -> None:
     assert Turn([broken, plain, plain]).take_leading() == 0
 
 
+def test_all_that_one_connection_sent_is_a_run_or_none_of_it_is() -> None:
+    plain = frame_of(9)
+    broken = frame_of(9, records=batch_of(1)[:-1] + b"y")
+    for other in (frame_of(9, acks=0), frame_of(9, index=1), frame_of(13), plain[:5]):
+        turn = Turn([plain, plain, other])
+        assert (turn.take_whole(), turn.role.runs) == (0, [])
+    turn = Turn([plain] * 3)
+    assert (turn.take_whole(count_max=2), turn.take_whole(count_max=3)) == (0, turn.buffer.places[-1][1])
+    assert (Turn([plain]).take_whole(count_max=0), Turn([broken]).take_whole()) == (0, 0)
+    turn = Turn([plain, broken, plain])
+    assert turn.take_whole() == turn.buffer.places[0][1], "what is refused, and what is behind it, goes by itself"
+    assert (turn.role.runs, len(turn.clients[0].responses.answers)) == ([1], 1)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -359,7 +375,7 @@ def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn],
         turn = Turn([frame_of(9)] * 3)
         change(turn)
         if is_of_one:
-            assert (turn.take_at_once(), turn.take_leading()) == (0, 0)
+            assert (turn.take_at_once(), turn.take_leading(), turn.take_whole()) == (0, 0, 0)
         else:
             places = [list(place) for place in turn.buffer.places]
             assert sorted(place for _, *place in turn.take()) == places

@@ -67,6 +67,9 @@ class Gathering:
             self._answered = len(handler.requests)
             self.runs.append(len(waiting))
 
+    def go(self) -> None:
+        self.uncork()
+
 
 async def test_what_is_gathered_from_requests_that_came_together_is_done_once_and_answered_together():
     cork = Gathering()

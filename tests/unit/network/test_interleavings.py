@@ -148,9 +148,26 @@ class WilfulTogether:
         self._keep([connection] * len(answers), answers, buffer)
         return begin
 
+    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """All that is whole, or what a look at them leaves of that."""
+        ends = self._ends(connection, buffer, begin, end, count_max)
+        return begin if ends is None else self.take_leading(connection, buffer, begin, end, len(ends))
+
     def take_at_once(
         self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:
+        ends = self._ends(connection, buffer, begin, end, count_max)
+        if ends is None or self.rng.random() < 0.5:
+            return None
+        starts = [begin, *ends[:-1]]
+        answers = [self._asked(connection, buffer, *place) for place in zip(starts, ends, strict=True)]
+        self.taken_count += len(answers)
+        return len(answers), b"".join(answers)
+
+    def _ends(
+        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+    ) -> list[int] | None:
+        """Where the requests end that all of it is, each with an answer; None if it is not."""
         ends: list[int] = []
         at = begin
         while at < end:
@@ -160,12 +177,7 @@ class WilfulTogether:
             ends.append(at := next_at)
         count = handler_of(connection).count
         has_answers = all(has_answer(count + index) for index in range(len(ends)))
-        if len(ends) > count_max or not has_answers or self.rng.random() < 0.5:
-            return None
-        starts = [begin, *ends[:-1]]
-        answers = [self._asked(connection, buffer, *place) for place in zip(starts, ends, strict=True)]
-        self.taken_count += len(answers)
-        return len(answers), b"".join(answers)
+        return ends if len(ends) <= count_max and has_answers else None
 
     def _asked(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int) -> bytes:
         handler = handler_of(connection)

@@ -37,6 +37,9 @@ class Together:
         if count := self.door.listener.metrics.requests - self._before:
             self.runs.append(count)
 
+    def go(self) -> None:
+        self.uncork()
+
 
 class Spied:
     """A poll that says what it was asked to do."""

@@ -21,6 +21,7 @@ class TakesSmall:
         self.taken: list[int] = []
         self.taken_at_once: list[int] | None = None
         """How many each time; none while it does not."""
+        self.takes_whole = False
 
     def take(self, received: list[Arrival], buffer: ReceiveBuffer) -> list[Arrival]:
         taken = [each for each in received if self._end(buffer, *each[1:]) == each[2]]
@@ -38,18 +39,26 @@ class TakesSmall:
             self._serve([connection] * len(frames), frames)
         return begin
 
+    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        if not self._count(buffer, begin, end, count_max) or not self.takes_whole:
+            return begin
+        return self.take_leading(connection, buffer, begin, end, count_max)
+
     def take_at_once(
         self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:
-        if self.taken_at_once is None:
-            return None
-        first, count = begin, 0
-        while begin < end and count < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
-            begin, count = frame_end, count + 1
-        if begin != end:
+        count = self._count(buffer, begin, end, count_max)
+        if self.taken_at_once is None or not count:
             return None
         self.taken_at_once.append(count)
-        return count, bytes(buffer.view[first:end])
+        return count, bytes(buffer.view[begin:end])
+
+    def _count(self, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """How many requests all of it is; 0 if it is not."""
+        count = 0
+        while begin < end and count < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
+            begin, count = frame_end, count + 1
+        return 0 if begin < end else count
 
     def answer(self) -> None:
         waiting, self.waiting = self.waiting, []

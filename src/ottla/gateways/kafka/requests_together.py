@@ -9,7 +9,7 @@ answered at once, also one that is alone: nobody has to remember it.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.model.principal import ANONYMOUS
 from ottla.native import ProduceRun
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ottla.network.together import Arrival
 
 _log = logging.getLogger(__name__)
+
+FindRun: TypeAlias = "Callable[[memoryview, int, int, int, int], ProduceRun | None]"
+"""A run in what one connection sent, as `ProduceRun.leading` and `ProduceRun.whole` find one."""
 
 
 class RequestsTogether:
@@ -74,10 +77,25 @@ class RequestsTogether:
 
     def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
         """Serve the run of requests at the front of what one connection sent."""
+        return self._take_of_one(ProduceRun.leading, connection, buffer, begin, end, count_max)
+
+    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+        """Serve all that one connection sent as a run."""
+        return self._take_of_one(ProduceRun.whole, connection, buffer, begin, end, count_max)
+
+    def _take_of_one(
+        self,
+        find: "FindRun",
+        connection: Connection,
+        buffer: ReceiveBuffer,
+        begin: int,
+        end: int,
+        count_max: int,
+    ) -> int:
         handle, handler = self._handle or self._find_handle(), connection.handler
         if handle is None or self._gateway.quotas is not None or not _is_plain(handler):
             return begin
-        run = ProduceRun.leading(buffer.view, begin, end, self._frame_bytes_max, count_max)
+        run = find(buffer.view, begin, end, self._frame_bytes_max, count_max)
         return run.end if run is not None and handle((handler,), run, buffer) else begin
 
     def take_at_once(
