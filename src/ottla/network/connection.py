@@ -393,9 +393,7 @@ class Connection:
             reader = self._reader
             if self.state is _OPEN and end - begin < SMALLEST:
                 begin = self._take_whole(buffer, begin, end)
-                if begin == end or self.is_closed:
-                    if self.state is not _OPEN and not self.is_closed:
-                        self._settle()
+                if begin == end:
                     return
             frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
             if frame is None:
@@ -553,7 +551,7 @@ class Connection:
         return self.state is not _CLOSED
 
     def _take_whole(self, buffer: ReceiveBuffer, begin: int, end: int) -> int:
-        """Have all that was received served as one run; returns where what was not begins."""
+        """Have all that was received served as one run; returns where what is to be handed out begins."""
         responses, services = self.responses, self._services
         together, in_flight_max, before = services.together, services.flow.in_flight_max, responses.next
         if (
@@ -567,6 +565,10 @@ class Connection:
         services.metrics.requests += responses.next - before
         if len(responses.answers) >= in_flight_max and self.state is _OPEN:
             self._move(Event.HIGH_WATER)
+        if self.state is _CLOSED:
+            return end
+        if taken_to == end and self.state is not _OPEN:
+            self._settle()
         return taken_to
 
     def _take_together(self, together: Together) -> bool:
