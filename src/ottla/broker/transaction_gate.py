@@ -57,9 +57,13 @@ _PASSING: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""What older clients do not try again after."""
+"""What older clients do not try again after; the last is what a coordinator says that has not heard of a new topic."""
+
+_TRIED_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""What will have passed in a moment, where a partition is to be added."""
 
 
 class TransactionSupport(Enum):
@@ -304,12 +308,12 @@ class TransactionGate:
         now_ms = self._clock.monotonic_ms()
         for question in questions:
             error = errors.get(question.key[0].topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
-            waits_for_end = (
-                error is ErrorCode.CONCURRENT_TRANSACTIONS
+            asks_again = (
+                error in _TRIED_AGAIN
                 and question.support is TransactionSupport.ADDS_PARTITION
                 and now_ms - question.begun_ms < self.config.retry_ms_max
             )
-            if waits_for_end and not question.is_over:
+            if asks_again and not question.is_over:
                 self._timer.schedule(self.config.retry_ms, partial(self._send_later, question))
             else:
                 self.answered(question, error)

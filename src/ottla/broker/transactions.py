@@ -115,19 +115,27 @@ class TransactionService:
     ) -> None:
         """On behalf of who writes to partitions: have them take part in the transaction, or ask whether they do.
 
-        `waiter` is called exactly once, with an error for each partition.
+        `waiter` is called exactly once, with an error for each partition. One of which this broker has not heard yet is
+        UNKNOWN_TOPIC_OR_PARTITION, and takes no part: its marker would be taken for one of a topic that was deleted.
         """
 
         def answered(answer: AddAnswer) -> None:
             if answer.error is not ErrorCode.NONE:
-                waiter(dict.fromkeys(partitions, answer.error))
+                waiter(dict.fromkeys(known, answer.error) | unknown)
             else:
-                waiter(dict.fromkeys(partitions, ErrorCode.NONE) | dict(answer.refused))
+                waiter(dict.fromkeys(known, ErrorCode.NONE) | dict(answer.refused) | unknown)
 
+        unknown: dict[TopicPartition, ErrorCode] = {}
+        if not verify_only:
+            unknown = {each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for each in partitions if not self._is_known(each)}
+        known = tuple(each for each in partitions if each not in unknown)
+        if not known:
+            waiter(unknown)
+            return
         request = AddPartitions(
             transactional_id,
             ProducerIdentity(producer_id, producer_epoch),
-            tuple(partitions),
+            known,
             V1 if verify_only else V2,
             verify_only,
         )
@@ -170,10 +178,11 @@ class TransactionService:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not self._authorizer.allows(principal, Operation.WRITE, ResourceType.TOPIC, partition.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.NONE if self._is_known(partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _is_known(self, partition: TopicPartition) -> bool:
         topic = self._current_image().topic(partition.topic)
-        if topic is None or not 0 <= partition.partition < len(topic.partitions):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NONE
+        return topic is not None and 0 <= partition.partition < len(topic.partitions)
 
     def _may(
         self,

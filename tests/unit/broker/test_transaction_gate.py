@@ -181,19 +181,29 @@ async def test_what_is_wrong_is_told_as_kafka_tells_it(
     assert gate.entries[0][1].message
 
 
-async def test_a_transaction_that_is_still_being_ended_is_asked_for_again_for_a_while(new_partition: New) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+    ids=["the one before is still being ended", "a coordinator that has not heard of the topic"],
+)
+async def test_what_passes_in_a_moment_is_asked_for_again_for_a_while(
+    new_partition: New, error: ErrorCode, told: ErrorCode
+) -> None:
     partition, gate = await new_partition(), Gate()
     gate.enter(partition)
     gate.turn()
     for _ in range(4):
-        gate.asked.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        gate.asked.answer(error)
         assert gate.entries == []
         gate.timer.advance(20)
         gate.turn()
     gate.timer.advance(20)
     assert len(gate.asked.questions) == 5
-    gate.asked.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert gate.errors == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    gate.asked.answer(error)
+    assert gate.errors == [told]
     gate.timer.advance(ANSWER_MS_MAX)
     gate.turn()
     assert len(gate.asked.questions) == 5
