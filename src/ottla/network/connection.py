@@ -387,12 +387,14 @@ class Connection:
             self._break()
         return True
 
-    def hand_out(self, buffer: ReceiveBuffer, begin: int, end: int) -> None:
-        """Hand the requests in what was received to the handler, one by one or in runs."""
+    def hand_out(self, buffer: ReceiveBuffer, begin: int, end: int, *, is_alone: bool = False) -> None:
+        """Hand the requests in what was received to the handler, one by one or in runs. With `is_alone` nobody else has
+        sent anything in this turn.
+        """
         try:
             reader = self._reader
             if self.state is _OPEN and end - begin < SMALLEST:
-                begin = self._take_whole(buffer, begin, end)
+                begin = self._take_whole(buffer, begin, end, is_alone)
                 if begin == end:
                     return
             frame = reader.only_frame(buffer, begin, end) if self.state is _OPEN else None
@@ -550,7 +552,7 @@ class Connection:
             self._fail_at(responses.next if frame is None else responses.next - 1, "")
         return self.state is not _CLOSED
 
-    def _take_whole(self, buffer: ReceiveBuffer, begin: int, end: int) -> int:
+    def _take_whole(self, buffer: ReceiveBuffer, begin: int, end: int, is_alone: bool) -> int:
         """Have all that was received served as one run; returns where what is to be handed out begins."""
         responses, services = self.responses, self._services
         together, in_flight_max, before = services.together, services.flow.in_flight_max, responses.next
@@ -561,7 +563,11 @@ class Connection:
             or services.metrics.out_bytes > services.flow.out_bytes_hard_max
         ):
             return begin
+        if is_alone:
+            services.cork.hurry()
         taken_to = together.take_whole(self, buffer, begin, end, in_flight_max - len(responses.answers))
+        if is_alone and taken_to != end:
+            services.cork.cork()
         services.metrics.requests += responses.next - before
         if len(responses.answers) >= in_flight_max and self.state is _OPEN:
             self._move(Event.HIGH_WATER)

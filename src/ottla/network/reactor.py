@@ -95,6 +95,8 @@ class Reactor:
     __slots__ = (
         "_clock",
         "_cork",
+        "_is_flushing",
+        "_is_gathering",
         "_last",
         "_loop",
         "_memory",
@@ -127,7 +129,10 @@ class Reactor:
         self._position = 0
         self.unsent: dict[Connection, None] = {}  # in the order in which they asked
         self.is_turning = False
+        self._is_gathering = False  # for somebody else than a turn
+        self._is_flushing = False
         loop.add_reader(self._poll.fileno(), self._turn)
+        cork.add_answers(self)
 
     def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
         """As `Sockets` says."""
@@ -141,11 +146,26 @@ class Reactor:
 
     def close(self) -> None:
         """As `Sockets` says."""
+        self._cork.remove_answers(self)
         self._loop.remove_reader(self._poll.fileno())
         self._poll.close()
         if self._last is not None:
             self._last.on_return = None
             self._last = None
+
+    def gather(self) -> None:
+        """Answers come now: they are sent together. In a turn, or while answers are gathered already, they are."""
+        if not self.is_turning:
+            self.is_turning = self._is_gathering = True
+
+    def send(self) -> None:
+        """No more of them come. Those that come of sending wait for the next turn of the loop."""
+        if self._is_gathering:
+            self.is_turning = self._is_gathering = False
+            if not self._is_flushing:
+                self._flush()
+            elif self.unsent:
+                self._loop.call_soon(self._flush)
 
     def _turn(self) -> None:
         buffer = self._last
@@ -187,7 +207,7 @@ class Reactor:
             cork.cork()
             try:
                 if is_only:
-                    connection.hand_out(buffer, begin, end)
+                    connection.hand_out(buffer, begin, end, is_alone=is_all)
                 else:
                     for connection, begin, end in self._take_together(received, buffer, now_ms):
                         if not connection.on_received(buffer, begin, end, now_ms, is_only=False):
@@ -216,6 +236,13 @@ class Reactor:
         """Send what is ready on all connections, with one call where it is nothing but bytes."""
         if not self.unsent:
             return
+        was_flushing, self._is_flushing = self._is_flushing, True
+        try:
+            self._flush_all()
+        finally:
+            self._is_flushing = was_flushing
+
+    def _flush_all(self) -> None:
         unsent, self.unsent = self.unsent, {}
         if len(unsent) == 1:
             for connection in unsent:

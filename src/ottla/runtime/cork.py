@@ -1,7 +1,23 @@
-"""Holding work back while more of it arrives, to do it in one go (as TCP_CORK and the streams of Node.js do)."""
+"""Holding work back while more of it arrives, to do it in one go (as TCP_CORK and the streams of Node.js do).
+
+requests are handed out    cork, ..., uncork      what they want goes together
+what they wanted is done   gather, ..., send      their answers go together
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
+
+
+class Answers(Protocol):
+    """Who gathers the answers that come of what is done."""
+
+    def gather(self) -> None:
+        """Several things are done, and those who wanted them are told now: gather what they answer."""
+        ...
+
+    def send(self) -> None:
+        """All of them have been told: send. Once for each `gather`."""
+        ...
 
 
 class Cork(Protocol):
@@ -9,6 +25,12 @@ class Cork(Protocol):
 
     def cork(self) -> None:
         """The requests are handed out now: gather."""
+        ...
+
+    def hurry(self) -> None:
+        """What is wanted next and takes long is all that this run wants: it need not wait for the end of the run. Until
+        that end, or the next `cork`.
+        """
         ...
 
     def uncork(self) -> None:
@@ -21,6 +43,14 @@ class Cork(Protocol):
         """`uncork`, and nobody else is expected to want anything in this turn: everything goes now."""
         ...
 
+    def add_answers(self, answers: Answers) -> None:
+        """Have `answers` gather while those are told whose work is done."""
+        ...
+
+    def remove_answers(self, answers: Answers) -> None:
+        """They gather no more."""
+        ...
+
 
 class NoCork:
     """Nobody gathers anything."""
@@ -31,7 +61,16 @@ class NoCork:
     def uncork(self) -> None:
         """Nothing to do."""
 
+    def hurry(self) -> None:
+        """Nothing to do."""
+
     def go(self) -> None:
+        """Nothing to do."""
+
+    def add_answers(self, answers: Answers) -> None:
+        """Nothing to do."""
+
+    def remove_answers(self, answers: Answers) -> None:
         """Nothing to do."""
 
 
@@ -53,7 +92,22 @@ class Corks:
         for each in self._corks:
             each.uncork()
 
+    def hurry(self) -> None:
+        """The one of them that is wanted hurries."""
+        for each in self._corks:
+            each.hurry()
+
     def go(self) -> None:
         """All of them go now."""
         for each in self._corks:
             each.go()
+
+    def add_answers(self, answers: Answers) -> None:
+        """Of all of them."""
+        for each in self._corks:
+            each.add_answers(answers)
+
+    def remove_answers(self, answers: Answers) -> None:
+        """Of all of them."""
+        for each in self._corks:
+            each.remove_answers(answers)

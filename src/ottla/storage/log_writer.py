@@ -15,7 +15,8 @@ from collections.abc import Callable
 from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC, EROFS
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ottla.storage.log_io import Completion, LogIo
+from ottla.runtime.cork import Answers
+from ottla.storage.log_io import SYNC, Completion, LogIo
 
 if TYPE_CHECKING:
     from ottla.storage.log_io_trace import Histogram
@@ -47,8 +48,10 @@ class LogWriter:
     """
 
     __slots__ = (
+        "_answers",
         "_io",
         "_is_corked",
+        "_is_hurried",
         "_is_wanted_by_cork",
         "_loop",
         "_on_failure",
@@ -67,7 +70,9 @@ class LogWriter:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._submit_is_due = False
         self._is_corked = False
+        self._is_hurried = False
         self._is_wanted_by_cork = False
+        self._answers: list[Answers] = []
         self._wrote_here = True
         self.progressed: dict[Progressing, None] = {}
         """Whoever is told at the end of this round of completions that something moved."""
@@ -109,7 +114,10 @@ class LogWriter:
     ) -> None:
         """Queue a write; `data` must stay as it is until the first completion."""
         self._io.append(handle, position, data, token, flags)
-        if not self._submit_is_due:
+        if self._is_hurried and flags & SYNC:
+            self._is_hurried = self._is_wanted_by_cork = False
+            self._io.submit()
+        elif not self._submit_is_due:
             if self._is_corked:
                 self._is_wanted_by_cork = True
             else:
@@ -167,11 +175,18 @@ class LogWriter:
     def cork(self) -> None:
         """A run of requests is handled now: what they append goes out at its end, if that can be done at once."""
         self._is_corked = True
+        self._is_hurried = False
+
+    def hurry(self) -> None:
+        """All that this run wants synced comes with the next append: the thread begins with it at once, and what is
+        left to be done about it is done meanwhile.
+        """
+        self._is_hurried = True
 
     def uncork(self) -> None:
         """The run is over. What is only written is written and acknowledged before this returns, as far as `submit`
         does that; the rest waits for the end of the loop's turn, to share a sync with what others append."""
-        self._is_corked = False
+        self._is_corked = self._is_hurried = False
         if self._is_wanted_by_cork:
             self._is_wanted_by_cork = False
             self._wrote_here = self._io.submit_here(_INLINE_BYTES_MAX)
@@ -182,15 +197,32 @@ class LogWriter:
 
     def go(self) -> None:
         """`uncork`; what cannot be done at once goes to the thread without waiting for the end of the loop's turn."""
-        self._is_corked = False
+        self._is_corked = self._is_hurried = False
         if self._is_wanted_by_cork:
             self._is_wanted_by_cork = False
             self._wrote_here = self._io.submit(_INLINE_BYTES_MAX)
             if self._wrote_here:
                 self.poll()
 
+    def add_answers(self, answers: Answers) -> None:
+        """Have what is answered because of completions gathered, and sent when all of them have been handed out."""
+        self._answers.append(answers)
+
+    def remove_answers(self, answers: Answers) -> None:
+        """No more."""
+        self._answers.remove(answers)
+
     def poll(self) -> None:
         """Hand out what has been completed. A token or log that raises is logged; the others hear of theirs."""
+        for answers in self._answers:
+            answers.gather()
+        try:
+            self._hand_out()
+        finally:
+            for answers in self._answers:
+                answers.send()
+
+    def _hand_out(self) -> None:
         failure: OSError | None = None
         token: Any  # a Completion: `append` takes no other, and a cast would be a call for each
         for token, stage, errno in self._io.completions():

@@ -20,6 +20,7 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_state import State
 from ottla.network.reactor import TURN_BYTES
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
+from ottla.runtime.cork import NoCork
 from ottla.runtime.file_slice import FileSlice
 from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
 
@@ -47,7 +48,7 @@ async def test_answers_given_out_of_order_leave_in_the_order_of_the_requests():
         assert [await peer.receive_frame() for _ in range(3)] == [b"a", b"b", b"c"]
 
 
-class Gathering:
+class Gathering(NoCork):
     """Answers all requests of a run at its end, newest first; knows what the connection had sent by then."""
 
     def __init__(self) -> None:

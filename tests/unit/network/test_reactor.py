@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,13 +15,14 @@ from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_state import State
 from ottla.network.reactor import SHARE_BYTES, TURN_BYTES, Reactor
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
+from ottla.runtime.cork import Answers, NoCork
 from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
 
 MIB = 1024 * KIB
 SOCKETS = ("reactor",)
 
 
-class Together:
+class Together(NoCork):
     """How often requests were handed out in one run, and how many in each."""
 
     def __init__(self) -> None:
@@ -395,3 +397,68 @@ async def test_a_connection_that_another_ends_before_its_own_readiness_is_looked
         for peer in peers:
             assert await peer.receive_end() == b""
         assert [handler.closed for handler in door.handlers] == [1, 1, 1]
+
+
+class Completions(NoCork):
+    """Somebody whose work is done all at once, and who tells of it."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answers] = []
+
+    def add_answers(self, answers: Answers) -> None:
+        self.answers.append(answers)
+
+    def remove_answers(self, answers: Answers) -> None:
+        self.answers.remove(answers)
+
+    def complete(self, tell: Callable[[], None]) -> None:
+        for each in self.answers:
+            each.gather()
+        tell()
+        for each in self.answers:
+            each.send()
+
+
+def answer_all(handlers: Sequence[Collect]) -> None:
+    for handler in handlers:
+        handler.answer(0)
+
+
+async def test_what_is_answered_because_work_is_done_has_left_before_the_loop_turns():
+    work = Completions()
+    async with opened(Collect, cork=work) as door:
+        peers = [await door.peer() for _ in range(3)]
+        await all_send(peers, framed(b"a"))
+        await until(lambda: all(handler.requests for handler in door.handlers))
+        poll = spy(door)
+        for first, last in ((0, 2), (2, 3)):
+            before = door.listener.metrics.bytes_out
+            work.complete(partial(answer_all, door.handlers[first:last]))
+            assert door.listener.metrics.bytes_out == before + (last - first) * len(framed(b"a"))
+        assert poll.sent == [2], "one by itself is sent by its connection"
+        for peer in peers:
+            assert await peer.receive_frame() == b"a"
+    assert work.answers == [], "a listener that is closed gathers nothing"
+
+
+async def test_what_is_done_within_a_turn_or_while_answers_are_sent_is_answered_with_the_rest():
+    work = Completions()
+
+    class Nested(Collect):
+        """Answers each request by work that is done at once."""
+
+        def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
+            super().on_frame(frame, buffer, slot)
+            number = len(self.requests) - 1
+            work.complete(lambda: work.complete(lambda: self.answer(number)))
+
+    config = NetworkConfig(in_flight_requests_max=2, out_bytes_max=16 * KIB, socket_send_buffer_bytes=4 * KIB)
+    async with opened(Nested, cork=work, config=config) as door:
+        peers = [await door.peer() for _ in range(3)]
+        requests = [framed(b"%d" % number + b"x" * 2_000) for number in range(40)]
+        sending = [asyncio.ensure_future(peer.send(b"".join(requests))) for peer in peers]
+        for peer in peers:
+            assert await peer.receive(sum(map(len, requests))) == b"".join(requests)
+        await asyncio.gather(*sending)
+        reactor = reactor_of(door)
+        assert (reactor.unsent, reactor.is_turning) == ({}, False)

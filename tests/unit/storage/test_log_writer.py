@@ -4,6 +4,7 @@ import asyncio
 import select
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -105,6 +106,57 @@ async def test_who_says_go_has_all_of_it_on_its_way_before_the_loop_turns(io: Lo
     assert [token.stages for token in told] == [[SYNC]] * 3
     writer.go()
     assert io.groups == 1, "there is nothing more"
+
+
+async def test_who_hurries_has_the_thread_begin_with_the_first_that_is_synced(io: LogIo, tmp_path: Path) -> None:
+    writer = LogWriter(io, ignore)  # of no loop
+    handle = writer.create(str(tmp_path / "a.log"))
+    hurried, told = Told(), Told()
+    writer.cork()
+    writer.hurry()
+    writer.append(handle, 0, b"i" * 8, None, 0)
+    assert io.groups == 0, "an entry of an index goes with what it is of"
+    writer.append(handle, 8, b"a" * 100, hurried, SYNC)
+    select.select([io.fileno()], [], [])
+    writer.append(handle, 108, b"b" * 100, told, SYNC)
+    writer.poll()
+    assert (io.groups, hurried.stages, told.stages) == (1, [SYNC], []), "the second is in no hurry"
+    writer.hurry()
+    writer.cork()
+    writer.append(handle, 208, b"c" * 100, None, SYNC)
+    assert io.groups == 1, "another run begins"
+    writer.go()
+    while not told.stages:
+        select.select([io.fileno()], [], [])
+        writer.poll()
+    assert io.groups == 2
+
+
+async def test_what_is_answered_because_of_completions_is_gathered_also_if_one_fails(io: LogIo, tmp_path: Path) -> None:
+    class Gathers:
+        events: ClassVar[list[object]] = []
+
+        def gather(self) -> None:
+            self.events.append("gather")
+
+        def send(self) -> None:
+            self.events.append("send")
+
+        def completed(self, stage: int, errno: int) -> None:
+            self.events.append(stage)
+            raise RuntimeError("a mistake")
+
+    writer, answers = LogWriter(io, ignore), Gathers()
+    writer.add_answers(answers)
+    handle = writer.create(str(tmp_path / "a.log"))
+    writer.append(handle, 0, b"a" * 100, answers, SYNC)
+    writer.submit()
+    select.select([io.fileno()], [], [])
+    writer.poll()
+    assert answers.events == ["gather", SYNC, "send"]
+    writer.remove_answers(answers)
+    writer.poll()
+    assert len(answers.events) == 3
 
 
 async def test_the_loop_is_woken_when_there_is_somebody_to_tell(io: LogIo, tmp_path: Path) -> None:
