@@ -10,7 +10,8 @@ from ottla.broker.access import ALLOW_ALL
 from ottla.broker.transactions import TransactionService
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
-from ottla.transactions.answers import AddAnswer, AddPartitions
+from ottla.transactions.answers import AddAnswer
+from ottla.transactions.requests import AddPartitions
 
 KNOWN, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 NEW, BEYOND = TopicPartition("just-created", 0), TopicPartition("t", 2)
