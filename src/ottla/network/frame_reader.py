@@ -99,6 +99,9 @@ class FrameReader(ABC):
         """
         assert self.buffer is None
         assert not self._set_aside
+        if self._last is not None:  # where it has room is known by the place that these bytes take
+            self._last.on_return = None
+            self._last = None
         self.buffer = buffer
         self._start, self._end = start, end
         self._is_shared = True

@@ -184,6 +184,37 @@ def test_a_leased_frame_is_not_overwritten_by_what_comes_next():
     assert memory.pool.in_use_bytes == 0
 
 
+@pytest.mark.parametrize("begin", [0, 2_000, SMALLEST - 104, 100 * KIB])
+def test_what_is_received_together_says_nothing_of_the_room_behind_a_leased_frame(begin: int):
+    memory = memory_of()
+    owner = Owner(memory)
+    reader = owner.reader
+    window = reader.window()
+    assert window is not None
+    data = framed(b"a" * 3_000)
+    window[: len(data)] = data
+    reader.received(len(data))
+    leased = reader.next_frame()
+    buffer = reader.buffer
+    assert leased is not None
+    assert buffer is not None
+    buffer.retain()
+    reader.trim()
+
+    shared = memory.pool.take(128 * KIB)
+    data = framed(b"b" * 100)
+    shared.view[begin : begin + len(data)] = data
+    reader.adopt(shared, begin, begin + len(data))
+    assert reader.next_frame() == b"b" * 100
+    reader.trim()
+    shared.release()
+
+    assert list(owner.receive(framed(b"c" * 9_000))) == [b"c" * 9_000], "a window without room looks as the peer's end"
+    assert leased == b"a" * 3_000, "the log may not have written it yet"
+    buffer.release()
+    assert memory.pool.in_use_bytes == 0
+
+
 def test_small_leased_requests_share_buffers():
     """A request of 100 bytes that waits for the disk must not hold a buffer of its own."""
     memory = memory_of()
