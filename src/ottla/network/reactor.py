@@ -163,7 +163,10 @@ class Reactor:
         if self._is_gathering:
             self.is_turning = self._is_gathering = False
             if not self._is_flushing:
-                self._flush()
+                try:
+                    self._flush()
+                except Exception:  # whose work is done tells others as well
+                    logger.exception("answers could not be sent")
             elif self.unsent:
                 self._loop.call_soon(self._flush)
 

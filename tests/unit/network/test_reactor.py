@@ -462,3 +462,24 @@ async def test_what_is_done_within_a_turn_or_while_answers_are_sent_is_answered_
         await asyncio.gather(*sending)
         reactor = reactor_of(door)
         assert (reactor.unsent, reactor.is_turning) == ({}, False)
+
+
+async def test_answers_that_cannot_be_sent_keep_nobody_else_from_being_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_: Reactor) -> None:
+        raise ZeroDivisionError
+
+    work = Completions()
+    async with opened(Collect, cork=work) as door:
+        peer = await door.peer()
+        await all_send([peer], framed(b"a"))
+        await until(lambda: door.handlers and door.handlers[0].requests)
+        with monkeypatch.context() as patched:
+            patched.setattr(Reactor, "_flush_all", fail)
+            work.complete(partial(answer_all, door.handlers))
+        reactor = reactor_of(door)
+        assert "answers could not be sent" in caplog.text
+        assert (reactor.is_turning, reactor._is_flushing) == (False, False)
+        work.complete(lambda: None)
+        assert await peer.receive_frame() == b"a"
