@@ -435,6 +435,7 @@ class Connection:
                 self._lose(error)
                 return
             if not count:
+                assert len(window), "nothing received into no room is not the peer's end"
                 self._end_input()
                 return
             self._services.metrics.bytes_in += count
