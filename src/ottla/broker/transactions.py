@@ -91,14 +91,22 @@ class TransactionService:
         group_id: str,
         waiter: Callable[[ErrorCode], None],
     ) -> None:
-        """Have the offsets of a group take part in a transaction (AddOffsetsToTxn)."""
+        """Have the offsets of a group take part in a transaction (AddOffsetsToTxn).
+
+        COORDINATOR_NOT_AVAILABLE where this broker has not heard of their topic yet, for the reason that
+        `add_or_verify` gives.
+        """
         allows = self._authorizer.allows
         if not allows(principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             waiter(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif not allows(principal, Operation.READ, ResourceType.GROUP, group_id):
+            return
+        if not allows(principal, Operation.READ, ResourceType.GROUP, group_id):
             waiter(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, self._partition_of_group(group_id))
+        if not self._is_known(partition):
+            waiter(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
-            partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, self._partition_of_group(group_id))
             self._coordinator.add_partitions(
                 AddPartitions(transactional_id, producer, (partition,), V1), lambda answer: waiter(answer.error)
             )

@@ -9,6 +9,9 @@ import pytest
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.transactions import TransactionService
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
+from ottla.model.producer_identity import ProducerIdentity
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.transactions.answers import AddAnswer
 from ottla.transactions.requests import AddPartitions
@@ -30,10 +33,13 @@ class Coordinator:
 
 
 class Image:
-    """Two partitions of `t`."""
+    """Two partitions of `t`, or of another topic."""
+
+    def __init__(self, name: str = "t") -> None:
+        self._name = name
 
     def topic(self, name: str) -> Any:
-        return SimpleNamespace(partitions=(0, 1)) if name == "t" else None
+        return SimpleNamespace(partitions=(0, 1)) if name == self._name else None
 
 
 def ask(
@@ -68,3 +74,14 @@ def test_whether_a_partition_takes_part_is_for_the_transaction_to_say() -> None:
     coordinator = Coordinator(AddAnswer())
     assert ask(coordinator, KNOWN, NEW, verify_only=True) == {KNOWN: ErrorCode.NONE, NEW: ErrorCode.NONE}
     assert coordinator.asked[0].verify_only
+
+
+def test_offsets_take_part_once_their_topic_is_known() -> None:
+    coordinator, told = Coordinator(AddAnswer()), []
+    images = [Image(), Image(CONSUMER_OFFSETS_TOPIC)]
+    service = TransactionService(cast("Any", coordinator), ALLOW_ALL, cast("Any", lambda: images[0]), lambda group: 1)
+    for _ in range(2):
+        service.add_offsets(ANONYMOUS, "id", ProducerIdentity(7, 0), "g", told.append)
+        del images[0:-1]
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
+    assert [each.partitions for each in coordinator.asked] == [(TopicPartition(CONSUMER_OFFSETS_TOPIC, 1),)]

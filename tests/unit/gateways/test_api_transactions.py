@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.access import Operation, ResourceType
+from ottla.broker.coordinators import CoordinatorLookup
 from ottla.gateways.kafka.api_09_offset_fetch import API as OFFSET_FETCH
 from ottla.gateways.kafka.api_10_find_coordinator import API as FIND_COORDINATOR
 from ottla.gateways.kafka.api_22_init_producer_id import API as INIT_PRODUCER_ID
@@ -17,7 +18,9 @@ from ottla.gateways.kafka.api_28_txn_offset_commit import API as TXN_OFFSET_COMM
 from ottla.gateways.kafka.api_42_delete_groups import API as DELETE_GROUPS
 from ottla.gateways.kafka.api_65_describe_transactions import API as DESCRIBE_TRANSACTIONS
 from ottla.gateways.kafka.api_66_list_transactions import API as LIST_TRANSACTIONS
+from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS, Principal, broker_principal
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -327,6 +330,22 @@ async def test_the_offsets_of_a_group_are_added(door: TransactionDoor, version: 
     described = await door.ask(DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=("t",)))
     [topic] = described.transaction_states[0].topics
     assert (topic.topic, topic.partitions) == ("__consumer_offsets", (0,))
+
+
+async def test_offsets_whose_topic_cannot_be_made_yet_are_to_be_added_later(
+    door: TransactionDoor, monkeypatch: pytest.MonkeyPatch
+):
+    async def not_there(lookup: CoordinatorLookup) -> TopicImage:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker is there to keep it")
+
+    producer = await init(door)
+    request = AddOffsetsToTxnRequest(
+        transactional_id="t", producer_id=producer.producer_id, producer_epoch=0, group_id="g"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(CoordinatorLookup, "groups_topic", not_there)
+        assert (await door.ask(ADD_OFFSETS_TO_TXN, request)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await door.ask(ADD_OFFSETS_TO_TXN, request)).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(TXN_OFFSET_COMMIT.min_version, TXN_OFFSET_COMMIT.max_version + 1))

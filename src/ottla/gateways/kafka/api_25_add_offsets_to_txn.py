@@ -8,6 +8,7 @@ from typing import Final
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -15,14 +16,23 @@ from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, A
 FENCED_VERSION: Final = 2
 
 
-def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> None:
-    """Have the offsets of a group take part in a transaction."""
+async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> None:
+    """Have the offsets of a group take part in a transaction.
+
+    The topic of offsets is made when it is first asked for: a producer may commit the offsets of a group that no
+    consumer has looked for yet.
+    """
 
     def on_error(error: ErrorCode) -> None:
         if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         ctx.respond(AddOffsetsToTxnResponse(error_code=error))
 
+    try:
+        await ctx.broker.coordinators.groups_topic()
+    except ApiError as error:
+        on_error(error.code)
+        return
     ctx.broker.transactions.add_offsets(
         ctx.principal,
         request.transactional_id,
@@ -32,4 +42,4 @@ def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> None:
     )
 
 
-API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle)
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle, is_task=True, begins_at_once=True)
