@@ -1,5 +1,7 @@
 """The error codes that Kafka may answer in what a race does to it, by API."""
 
+from collections.abc import Collection
+
 from ottla.model.error_code import ErrorCode as E
 
 ANYWHERE = {E.NONE, E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID}
@@ -46,9 +48,12 @@ BY_API: dict[str, set[E]] = {
 }
 
 
-def is_expected(api: str, code: int) -> bool:
-    """Whether Kafka may answer this. UNKNOWN_SERVER_ERROR is never."""
-    return code in ANYWHERE or code in BY_API.get(api, ())
+def is_expected(api: str, code: int, others: Collection[int] = ()) -> bool:
+    """Whether this may be answered, together with `others`. UNKNOWN_SERVER_ERROR never."""
+    if code in ANYWHERE or code in BY_API.get(api, ()):
+        return True
+    # Where a coordinator moves, each partition is told so that librdkafka asks for it again.
+    return api == "OFFSET_FETCH" and code == E.UNSTABLE_OFFSET_COMMIT and not COORDINATOR.isdisjoint(others)
 
 
 def name_of(code: int) -> str:

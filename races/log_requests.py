@@ -60,7 +60,9 @@ def _names(stage: Stage, topic: str, rng: Random, version: int, by_id_from: int)
     return "", topic_id, topic_id
 
 
-def produce(stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: int) -> Ask:
+def produce(
+    stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: int, *, value_bytes: int = VALUE_BYTES
+) -> Ask:
     """A batch of a few records, of a producer with sequence numbers if it has them; or its newest batch once more."""
     version = pick_version(p.ProduceRequest, rng)
     if producer.producer_id >= 0:
@@ -83,7 +85,7 @@ def produce(stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: 
     else:
         first, count = producer.next_number, rng.randint(1, 8)
         producer.next_number += count
-        batch = _batch(rng, producer, key, first, count, version)
+        batch = _batch(rng, producer, key, first, count, version, value_bytes)
     append = Append(
         topic,
         partition,
@@ -121,11 +123,17 @@ def produce(stage: Stage, rng: Random, producer: RawProducer, topic: str, acks: 
 
 
 def _batch(
-    rng: Random, producer: RawProducer, key: tuple[str, UUID | None, int], first: int, count: int, version: int
+    rng: Random,
+    producer: RawProducer,
+    key: tuple[str, UUID | None, int],
+    first: int,
+    count: int,
+    version: int,
+    value_bytes: int,
 ) -> bytearray:
     now_ms = int(time.time() * 1000)
     records = [
-        (now_ms, key_of(payload), value_of(*payload, VALUE_BYTES), ())
+        (now_ms, key_of(payload), value_of(*payload, value_bytes), ())
         for payload in (Payload(producer.name, number) for number in range(first, first + count))
     ]
     codec = rng.choice((0, 0, 0, 1, 2, 3, 4 if version >= ZSTD_SINCE_VERSION else 3))

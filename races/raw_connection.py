@@ -19,6 +19,11 @@ from races.stage import Stage
 
 FRAME_BYTES_MAX = 64 << 20
 
+CLIENT_ID = "races"
+LONGER_BY_MAX = 500
+RECEIVED_AT_ONCE = 16 * 1024
+"""What a broker receives of a connection in a turn, and the unit of its buffers."""
+
 OnAnswer = Callable[[Any, Exchange], None]
 
 
@@ -59,12 +64,19 @@ class RawConnection:
         return self.log.end is End.OPEN
 
     def send(self, asks: Sequence[Ask], cut_behind: int | None = None) -> list[Exchange]:
-        """Send requests with one write; only the first `cut_behind` bytes of it, and then end the connection."""
+        """Send requests with one write; only the first `cut_behind` bytes of it, and then end the connection.
+
+        Now and then one gets a longer client id, so that it ends where what is received at once may end.
+        """
         assert self._writer is not None
         data, sent = bytearray(), []
         for ask in asks:
             number = next(self._numbers)
-            data += encode_request(number, "races", ask.message, ask.version)
+            request = encode_request(number, CLIENT_ID, ask.message, ask.version)
+            room = -(len(data) + len(request)) % RECEIVED_AT_ONCE
+            if 0 < room < LONGER_BY_MAX and self.stage.rng.random() < 0.5:
+                request = encode_request(number, CLIENT_ID.ljust(len(CLIENT_ID) + room, "."), ask.message, ask.version)
+            data += request
             api = APIS[ask.message.API_KEY].key.name
             exchange = Exchange(number, api, ask.version, self.stage.now(), ask.wait_s, about=ask.about)
             sent.append(exchange)

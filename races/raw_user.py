@@ -11,7 +11,7 @@ from races import group_requests as groups
 from races import log_requests as logs
 from races import topic_requests as topics
 from races.history import At
-from races.raw_connection import Ask, RawConnection
+from races.raw_connection import CLIENT_ID, Ask, RawConnection
 from races.stage import KEPT, LIVING, NEVER, TRIMMED, WILD, Stage
 from races.topic_owner import AWAY_S
 
@@ -19,6 +19,9 @@ EVERYWHERE = (*LIVING, *LIVING, *KEPT, *TRIMMED, *WILD, *NEVER)
 """Topics to ask about: those that are deleted and made again twice as often."""
 
 BURST_MAX = 60
+VALUE_SIZES = (20, 20, 20, 20, 200, 200, 1_000, 5_000)
+"""Bytes of the values of a run of appends."""
+
 CUT_CHANCE = 0.06
 LEAVE_CHANCE = 0.1
 OFFSETS_BEHIND = 60
@@ -41,6 +44,7 @@ class RawUser:
             self._mixed,
             self._mixed,
             self._mixed,
+            self._appends,
             self._look_ups,
             self._behind_an_append,
             self._wild,
@@ -75,7 +79,7 @@ class RawUser:
             self.producer.is_broken = False
             del asks[0]
         if self.rng.random() < CUT_CHANCE:
-            size = sum(len(encode_request(0, "races", ask.message, ask.version)) for ask in asks)
+            size = sum(len(encode_request(0, CLIENT_ID, ask.message, ask.version)) for ask in asks)
             connection.send(asks, cut_behind=self.rng.randrange(size + 1))
             return
         connection.send(asks)
@@ -135,6 +139,20 @@ class RawUser:
             return 0
         known = [each.end for each in self.stage.history.appends[-200:] if each.topic == topic and each.offset >= 0]
         return max(0, (known[-1] if known else 0) - self.rng.randrange(OFFSETS_BEHIND))
+
+    def _appends(self) -> list[Ask]:
+        """Appends to one topic, most of them small, with something else among them now and then: they come in runs, and
+        end anywhere in the buffers that they are received into.
+        """
+        stage, rng, topic = self.stage, self.rng, self.rng.choice(LIVING + KEPT)
+        asks: list[Ask] = []
+        for _ in range(rng.choice((1, 2, 3, 8, BURST_MAX))):
+            if rng.random() < 0.1:
+                asks.append(rng.choice((topics.metadata, logs.describe_producers))(stage, rng, topic))
+            else:
+                acks, size = rng.choice((-1, -1, -1, 1)), rng.choice(VALUE_SIZES)
+                asks.append(logs.produce(stage, rng, self.producer, topic, acks, value_bytes=size))
+        return asks
 
     def _look_ups(self) -> list[Ask]:
         """Many look-ups of old records in the same topic."""

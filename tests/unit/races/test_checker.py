@@ -172,6 +172,11 @@ def answer_an_error_of_another_api(history: History) -> None:
     history.connections[0].exchanges[0].errors = (36,)
 
 
+def find_offsets_unstable_without_a_transaction(history: History) -> None:
+    exchange = history.connections[0].exchanges[0]
+    exchange.api, exchange.errors = "OFFSET_FETCH", (0, 88)
+
+
 def change_a_byte(history: History) -> None:
     history.reads[0].records[2] = (2, None)
 
@@ -355,6 +360,7 @@ def stall(history: History) -> None:
         (close, Kind.CLOSED),
         (answer_an_unknown_error, Kind.ERROR),
         (answer_an_error_of_another_api, Kind.ERROR),
+        (find_offsets_unstable_without_a_transaction, Kind.ERROR),
         (change_a_byte, Kind.CHANGED),
         (invent_a_record, Kind.INVENTED),
         (show_a_record_elsewhere, Kind.INVENTED),
@@ -450,6 +456,13 @@ def test_what_overlaps_a_deletion_may_be_of_either_topic():
     history = sound()
     history.appends.append(append(15, "late", 0, 1, 5, answered_at=33))
     history.reads.append(read(17, 5, payloads("late", 0), 6))
+    assert check(history) == []
+
+
+def test_offsets_are_unstable_while_their_coordinator_moves():
+    history = sound()
+    exchange = history.connections[0].exchanges[0]
+    exchange.api, exchange.errors = "OFFSET_FETCH", (14, 88)
     assert check(history) == []
 
 
