@@ -4,13 +4,15 @@
     answers  [ None ] [ answered ] [ None ] [ answered ]      nothing leaves: 4 is first
                4 is answered: 4 and 5 leave, 6 is first
 
+    answers  [ None ] [ None ] [ Turn ]                       who waits until it is first is called then
+
 A slot is made for each request as it arrives and filled whenever its handler is done. The queue does not hold the
 slots: one that its handlers have let go of can never be filled, and no later answer could leave. That is noticed at
 once, and ends the connection.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ottla.runtime.file_slice import FileSlice
@@ -42,6 +44,15 @@ class Sender(Protocol):
     def on_abandoned(self, number: int) -> None:
         """A slot was let go of and not filled. Called from whatever thread, in the middle of whatever it does."""
         ...
+
+
+class Turn:
+    """In the place of an answer: what is to be called when all before it have left, or none is wanted any more."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
 
 
 class ResponseSlot:
@@ -111,6 +122,16 @@ class ResponseSlot:
         if answers and answers[0] is not None:
             queue.release()
 
+    def when_first(self, call: Callable[[], None]) -> None:
+        """Call it once all requests before this one are answered, which may be now; or this one need not be any more
+        (`is_void`). It may not raise.
+        """
+        queue = self._queue
+        if queue is None or self.number == queue.first or self.number >= queue.end:
+            call()
+        else:
+            queue.answers[self.number - queue.first] = Turn(call)
+
     def skip(self) -> None:
         """There is no response to this request."""
         self.send(())
@@ -129,8 +150,8 @@ class ResponseQueue:
         """The number of the next request."""
         self.end = _NEVER
         """The number of the first request that is not answered, nor are those behind it."""
-        self.answers: list[Sequence[Part] | None] = []
-        """One for each request whose response has not left; None where there is none yet."""
+        self.answers: list[Sequence[Part] | Turn | None] = []
+        """One for each request whose response has not left; None or a Turn where there is none yet."""
         self.held_bytes = 0
         """Bytes of memory in answers that wait for an earlier one."""
 
@@ -151,6 +172,10 @@ class ResponseQueue:
         """Let go of the answers up to the first that is not there."""
         answers = self.answers
         while answers and (parts := answers[0]) is not None:
+            if isinstance(parts, Turn):
+                answers[0] = None
+                parts.call()
+                continue
             del answers[0]
             self.first += 1
             self._change_held(-_held_bytes(parts))
@@ -167,8 +192,12 @@ class ResponseQueue:
         """
         self.end = min(self.end, number)
         place = max(number - self.first, 0)
-        self._change_held(-sum(_held_bytes(parts) for parts in self.answers[place:] if parts is not None))
+        cut = self.answers[place:]
         del self.answers[place:]
+        self._change_held(-sum(map(_held_bytes, cut)))
+        for parts in cut:
+            if isinstance(parts, Turn):
+                parts.call()
 
     def clear(self) -> None:
         """The connection is closed: what slots are filled with goes nowhere."""
@@ -180,5 +209,7 @@ class ResponseQueue:
             self.sender.on_held(by)
 
 
-def _held_bytes(parts: Sequence[Part]) -> int:
+def _held_bytes(parts: Sequence[Part] | Turn | None) -> int:
+    if parts is None or isinstance(parts, Turn):
+        return 0
     return sum(SLICE_COST if type(part) is FileSlice else len(part) for part in parts)

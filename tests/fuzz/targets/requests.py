@@ -11,7 +11,7 @@ import logging
 import os
 import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -104,6 +104,10 @@ class Slot:
     def skip(self) -> None:
         """There is no answer."""
         self.frame = b""
+
+    def when_first(self, call: Callable[[], None]) -> None:
+        """Each slot is the only one."""
+        call()
 
 
 def bytes_of(part: Any) -> bytes:

@@ -12,6 +12,7 @@ from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.network.response_queue import ResponseQueue, ResponseSlot
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -209,6 +210,54 @@ async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() 
     await finished(door)
     assert door.closed_because == "a request failed inside the broker"
     assert door.buffer.held == 0
+
+
+class Pipelined:
+    """A connection that sends ListGroups, which is answered when the test says so, and CreateTopics, which follows."""
+
+    def __init__(self, slow: Slow) -> None:
+        self.waiting: list[RequestContext] = []
+        self.sent: list[bytes] = []
+        list_groups = Api(ApiKey.LIST_GROUPS, 0, 5, lambda ctx, _: self.waiting.append(ctx))
+        self.door = Door(VERSIONS, list_groups, replace(slow.api(), follows_answers=True))
+        self.queue = ResponseQueue(self)
+        for message, version in ((ListGroupsRequest(), 5), (CreateTopicsRequest(), 7), (ApiVersionsRequest(), 0)):
+            frame = memoryview(bytearray(encode_request(1, "client", message, version)[4:]))
+            self.door.connection.on_frame(frame, self.door.buffer, ResponseSlot(self.queue))  # type: ignore[arg-type]
+
+    def on_response(self, parts: Any) -> None:
+        self.sent.append(b"".join(parts))
+
+    def on_answer(self, answer: bytes) -> None:
+        self.sent.append(answer)
+
+    def on_held(self, by: int) -> None: ...
+
+    def on_abandoned(self, number: int) -> None: ...
+
+
+async def test_a_request_that_follows_answers_begins_when_those_before_it_are_answered() -> None:
+    slow = Slow()
+    slow.go_on.set()
+    pipelined = Pipelined(slow)
+    await asyncio.sleep(0)
+    assert (slow.started, len(pipelined.sent), len(pipelined.door.tasks)) == (0, 0, 0)
+    pipelined.waiting[0].respond(ListGroupsResponse())
+    await finished(pipelined.door)
+    keys = ((ApiKey.LIST_GROUPS, 5), (ApiKey.CREATE_TOPICS, 7), (ApiKey.API_VERSIONS, 0))
+    for (key, version), sent in zip(keys, pipelined.sent, strict=True):
+        decode_response(key, version, sent[4:])
+    assert (slow.started, pipelined.door.buffer.held, pipelined.door.gateway.task_gate.bytes_inside) == (1, 0, 0)
+
+
+async def test_a_request_that_follows_answers_goes_with_its_connection() -> None:
+    slow = Slow()
+    pipelined = Pipelined(slow)
+    pipelined.queue.clear()
+    pipelined.door.connection.on_close()
+    pipelined.waiting[0].respond(ListGroupsResponse())
+    assert (slow.started, pipelined.sent, len(pipelined.door.tasks)) == (0, [], 0)
+    assert (pipelined.door.buffer.held, pipelined.door.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_a_handler_that_goes_on_in_a_task_holds_nothing_back() -> None:

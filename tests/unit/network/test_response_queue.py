@@ -66,3 +66,48 @@ def test_answers_leave_in_the_order_of_their_requests_up_to_the_end_of_them():
         assert (sent.held_bytes, sent.abandoned) == (0, [])
         lengths.append(len(numbers))
     assert max(lengths) > 20
+
+
+def test_who_wants_to_be_first_is_called_when_all_before_it_have_left():
+    sent = Sent()
+    called: list[str] = []
+    queue = ResponseQueue(sent)
+    alone = ResponseSlot(queue)
+    alone.when_first(lambda: called.append("alone"))
+    alone.answer(b"0")
+    slots = [ResponseSlot(queue) for _ in range(5)]
+    slots[1].when_first(lambda: called.append("second"))
+
+    def answer_at_once() -> None:
+        called.append("fourth")
+        slots[3].answer(b"4")
+
+    slots[3].when_first(answer_at_once)
+    slots[2].answer(b"3")
+    slots[4].answer(b"5")
+    assert (called, sent.answers) == (["alone"], [b"0"])
+    slots[0].answer(b"1")
+    assert (called, sent.answers) == (["alone", "second"], [b"0", b"1"])
+    slots[1].answer(b"2")
+    assert called == ["alone", "second", "fourth"]
+    assert sent.answers == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert (queue.held_bytes, sent.held_bytes, queue.answers) == (0, 0, [])
+
+
+def test_who_wants_to_be_first_is_called_when_nobody_wants_its_answer_any_more():
+    sent = Sent()
+    called: list[bool] = []
+    queue = ResponseQueue(sent)
+    slots = [ResponseSlot(queue) for _ in range(4)]
+    slots[1].when_first(lambda: called.append(slots[1].is_void))
+    slots[2].when_first(lambda: called.append(slots[2].is_void))
+    queue.cut(2)
+    assert called == [True]
+    slots[3].when_first(lambda: called.append(slots[3].is_void))  # which is cut already
+    assert called == [True, True]
+    slots[0].answer(b"0")
+    assert called == [True, True, False]
+    queue.clear()
+    assert (called, sent.abandoned) == ([True, True, False], [])
+    for slot in slots[1:]:
+        slot.skip()

@@ -58,6 +58,9 @@ class Slot:
     def skip(self) -> None:
         self.send(())
 
+    def when_first(self, call: Callable[[], None]) -> None:
+        call()  # each slot is the only one
+
 
 def _bytes_of(part: Any) -> bytes:
     if not isinstance(part, FileSlice):

@@ -41,7 +41,8 @@ class Api(Struct, frozen=True):
     admits the bytes of the request, and the requests behind it on its connection are held back until it is done
     (docs/design/0002). For what changes something by way of the controller, and what looks at the disk each time; never
     for Produce and Fetch. `begins_at_once` says that it seldom has to wait: where it has not, it is answered before the
-    next request is looked at, without a task. It may not ask what task it runs in.
+    next request is looked at, without a task. It may not ask what task it runs in. `follows_answers` says that it
+    begins once the requests before it on its connection are answered: what it changes would be done to them as well.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
     (Produce, KAFKA-18659). `is_between_brokers` says that ApiVersions tells of it those alone who have proved that they
@@ -64,6 +65,7 @@ class Api(Struct, frozen=True):
     is_decided_by_controller: bool = False
     is_own: Callable[[Any], bool] | None = None
     begins_at_once: bool = False
+    follows_answers: bool = False
 
     @property
     def request_type(self) -> type[Any]:

@@ -70,4 +70,4 @@ def _failure(name: str | None, topic_id: UUID, error: ApiError, version: int) ->
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
 
 
-API = Api(ApiKey.DELETE_TOPICS, 1, 6, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.DELETE_TOPICS, 1, 6, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)

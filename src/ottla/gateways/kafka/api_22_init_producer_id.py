@@ -57,4 +57,4 @@ def _refusal(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_task=True)
+API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_task=True, follows_answers=True)

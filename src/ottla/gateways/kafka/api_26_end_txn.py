@@ -4,6 +4,7 @@
 transaction, and its producer id (KIP-890).
 """
 
+import asyncio
 from typing import Final
 
 from ottla.broker.transactions import V1, V2
@@ -20,18 +21,13 @@ FENCED_VERSION: Final = 2
 EPOCH_BUMP_API_VERSION: Final = 5
 
 
-def handle(ctx: RequestContext, request: EndTxnRequest) -> None:
+async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort; answered when that is decided for good."""
+    answered: asyncio.Future[EndAnswer] = asyncio.get_running_loop().create_future()
 
     def on_answer(answer: EndAnswer) -> None:
-        error = answer.error
-        if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
-        ctx.respond(
-            EndTxnResponse(error_code=error, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
-            if ctx.api_version >= EPOCH_BUMP_API_VERSION
-            else EndTxnResponse(error_code=error)
-        )
+        if not answered.done():  # nobody waits once the connection is gone
+            answered.set_result(answer)
 
     ctx.broker.transactions.end(
         ctx.principal,
@@ -43,6 +39,13 @@ def handle(ctx: RequestContext, request: EndTxnRequest) -> None:
         ),
         on_answer,
     )
+    answer = await answered
+    error = answer.error
+    if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_VERSION:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    if ctx.api_version < EPOCH_BUMP_API_VERSION:
+        return EndTxnResponse(error_code=error)
+    return EndTxnResponse(error_code=error, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
-API = Api(ApiKey.END_TXN, 0, 5, handle)
+API = Api(ApiKey.END_TXN, 0, 5, handle, is_task=True, follows_answers=True)

@@ -37,4 +37,4 @@ def _alteration(wanted: AlterConfigsResource) -> ResourceAlteration:
     )
 
 
-API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)

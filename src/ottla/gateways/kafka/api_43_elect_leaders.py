@@ -61,4 +61,4 @@ def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError
     )
 
 
-API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)

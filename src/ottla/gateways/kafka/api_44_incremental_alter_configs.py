@@ -49,4 +49,13 @@ def _is_own(request: IncrementalAlterConfigsRequest) -> bool:
     return all(each.resource_type == ConfigResourceType.BROKER_LOGGER for each in request.resources)
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle, is_task=True, is_decided_by_controller=True, is_own=_is_own)
+API = Api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    0,
+    1,
+    handle,
+    is_task=True,
+    follows_answers=True,
+    is_decided_by_controller=True,
+    is_own=_is_own,
+)

@@ -52,4 +52,12 @@ def _result(index: int, outcome: Outcome[None]) -> ReassignablePartitionResponse
     return ReassignablePartitionResponse(partition_index=index, error_code=outcome.code, error_message=outcome.message)
 
 
-API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, handle, is_task=True, is_decided_by_controller=True)
+API = Api(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    0,
+    1,
+    handle,
+    is_task=True,
+    follows_answers=True,
+    is_decided_by_controller=True,
+)

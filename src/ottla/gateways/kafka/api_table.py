@@ -41,6 +41,7 @@ class Route(NamedTuple):
     is_decided_by_controller: bool
     is_own: Callable[[Any], bool] | None
     begins_at_once: bool
+    follows_answers: bool
 
 
 class ApiTable(Mapping[int, Api]):
@@ -94,6 +95,7 @@ class ApiTable(Mapping[int, Api]):
             api.is_decided_by_controller,
             api.is_own,
             api.begins_at_once,
+            api.follows_answers,
         )
         return route
 

@@ -147,7 +147,11 @@ class KafkaConnection:
             self.held_back = deque()
             buffer.retain()
             # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
-            gateway.task_gate.admit(len(frame), partial(self._start, route, header, frame, buffer, slot))
+            start = partial(self._start, route, header, frame, buffer, slot)
+            if route.follows_answers:
+                slot.when_first(partial(gateway.task_gate.admit, len(frame), start))
+            else:
+                gateway.task_gate.admit(len(frame), start)
         elif gateway.quotas is not None and self.principal.type != BROKER:
             gateway.quotas.serve(self, route, header, frame, buffer, slot)
         else:

@@ -54,14 +54,14 @@ class RequestsTogether:
         runs, left = ProduceRun.gather(buffer.view, received, self._frame_bytes_max)
         for run in runs:
             owners = run.owners
-            plain = [
-                each
-                for owner in owners
-                if (each := owner.handler).held_back is None
-                and each.principal is ANONYMOUS
-                and not each.waiting_fetches
-            ]
             try:
+                plain = [
+                    each
+                    for owner in owners
+                    if (each := owner.handler).held_back is None
+                    and each.principal is ANONYMOUS
+                    and not each.waiting_fetches
+                ]
                 if len(plain) != len(owners):
                     left += run.arrivals
                 elif self._writes_at_once(plain, run):
@@ -70,7 +70,7 @@ class RequestsTogether:
                     left += run.arrivals
             except Exception:
                 _log.exception("requests could not be served as one; their connections are closed")
-                for connection in run.owners:
+                for connection in owners:
                     connection.close("a request failed inside the broker")
             left += run.refused
         return left
