@@ -634,7 +634,7 @@ class Log:
         self._closed = False
         if self.on_range_change is not None:
             self.on_range_change()
-        self._resources.writer.progressed[self] = None
+        self._resources.writer.moved(self)
 
     def move(
         self, directory: str, resources: LogResources, state: LogState, *, identity_is_durable: bool = True

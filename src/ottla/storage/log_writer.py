@@ -166,6 +166,12 @@ class LogWriter:
             self.failure = None
             self.failure_can_pass = False
 
+    def moved(self, log: Progressing) -> None:
+        """Something of `log` moved without a completion: it is told in a moment."""
+        self.progressed[log] = None
+        if self._loop is not None:
+            self._loop.call_soon(self.poll)
+
     def submit(self) -> None:
         """Give the thread what has been asked for; a little that is only written is done here when it is idle."""
         self._submit_is_due = False

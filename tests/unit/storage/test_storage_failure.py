@@ -11,6 +11,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk, StrPath
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.pending_append import Signal
+from tests.unit.network.peers import until
 from tests.unit.storage.data_directory import batch, batches_in, bytes_of, opened
 from tests.unit.storage.held_log_io import HeldLogIo
 from tests.unit.storage.test_log_io import file_size_limit
@@ -105,6 +106,7 @@ async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_on
                 await log.flush()
         assert log.flushed_end_offset == 0
         await directory.manager.directories[0].resume()
+        await until(lambda: reported[-1:] == [1])  # who follows the log hears of it, though nothing else is written
         directory.append(log, batch(1))
         await log.flush()
         kept = log.read(0, 10_000, max_offset=10)
