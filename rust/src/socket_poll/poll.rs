@@ -142,7 +142,8 @@ impl Poll {
             let fd = event.u64 as RawFd;
             let watched = self.watched.get(fd as usize).copied().unwrap_or(0);
             let mut events = system::readiness(event.events) & watched;
-            let mut is_emptied = false;
+            // Nor is there anything where an urgent byte is all: to ask anew would be to be told of it without end.
+            let mut is_emptied = events & READABLE == 0;
             if events & READABLE != 0
                 && watched & RECEIVE != 0
                 && (1..=space.len()).contains(&share)
@@ -156,8 +157,8 @@ impl Poll {
                         space = &mut space[count..];
                         events &= !READABLE;
                         // Fewer bytes than there was room for are all there are, as epoll(7) says; but an end behind
-                        // them was told together with them.
-                        is_emptied = count < share && !system::is_at_end(event.events);
+                        // them was told together with them, and so was an urgent byte.
+                        is_emptied = count < share && !system::may_hold_more(event.events);
                     }
                     Err(libc::EAGAIN) => (events, is_emptied) = (events & !READABLE, true),
                     Err(libc::EINTR) => events &= !READABLE,
@@ -187,7 +188,7 @@ impl Poll {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::Shutdown;
+    use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
     fn pair() -> (UnixStream, UnixStream) {
@@ -330,6 +331,53 @@ mod tests {
             let turn = poll.turn(Some(&mut window), 0, 8).unwrap();
             assert_eq!(turn.ready[0].events, READABLE);
         }
+    }
+
+    #[test]
+    fn what_comes_behind_an_urgent_byte_is_received_and_the_byte_alone_is_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        let urgent = |peer: &TcpStream| {
+            // SAFETY: one byte is sent from a place that has it.
+            let sent =
+                unsafe { libc::send(peer.as_raw_fd(), b"!".as_ptr().cast(), 1, libc::MSG_OOB) };
+            assert_eq!(sent, 1);
+        };
+        let mut poll = Poll::new().unwrap();
+        poll.watch(ours.as_raw_fd(), READABLE | RECEIVE).unwrap();
+        theirs.write_all(b"before").unwrap();
+        urgent(&theirs);
+        theirs.write_all(b"behind").unwrap();
+        let mut window = [0; 64];
+        let mut position = 0;
+        while position < 12 {
+            let turn = poll.turn(Some(&mut window), position, 32).unwrap();
+            assert_eq!((turn.ready, turn.lost), (vec![], vec![]));
+            position = turn.received.last().map_or(position, |each| each.end);
+        }
+        assert_eq!(&window[..12], b"beforebehind");
+        urgent(&theirs);
+        // The loop is told of it at most a few times, and then sleeps until there is more.
+        let mut waited = libc::pollfd {
+            fd: poll.fileno(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut is_ready = |timeout_ms: i32| {
+            // SAFETY: one entry, which lives through the call.
+            unsafe { libc::poll(&mut waited, 1, timeout_ms) == 1 }
+        };
+        assert!(is_ready(-1));
+        for _ in 0..3 {
+            let turn = poll.turn(Some(&mut window), 0, 32).unwrap();
+            assert!(turn.received.is_empty() && turn.ready.is_empty() && turn.lost.is_empty());
+        }
+        assert!(!is_ready(0));
+        theirs.write_all(b"x").unwrap();
+        assert!(is_ready(-1));
+        let turn = poll.turn(Some(&mut window), 0, 32).unwrap();
+        assert_eq!(&window[..turn.received[0].end], b"x");
     }
 
     #[test]

@@ -55,9 +55,10 @@ mod epoll {
         ready
     }
 
-    /// Whether the peer sends nothing more, as far as epoll's bits say: they do where RECEIVE was asked for.
-    pub fn is_at_end(bits: u32) -> bool {
-        bits & (libc::EPOLLRDHUP as u32 | GONE) != 0
+    /// Whether a socket may hold more than a receive took that had room for more, as far as epoll's bits say: they do
+    /// where RECEIVE was asked for. An end is behind the bytes before it, and no receive goes beyond an urgent byte.
+    pub fn may_hold_more(bits: u32) -> bool {
+        bits & ((libc::EPOLLRDHUP | libc::EPOLLPRI) as u32 | GONE) != 0
     }
 
     /// Ask for other events of a socket, or for the same ones anew: with RECEIVE once for all that there is.
@@ -76,7 +77,7 @@ mod epoll {
             events |= libc::EPOLLOUT as u32;
         }
         if after & RECEIVE != 0 {
-            events |= (libc::EPOLLET | libc::EPOLLRDHUP) as u32;
+            events |= (libc::EPOLLET | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
         }
         let mut event = libc::epoll_event {
             events,
@@ -128,7 +129,7 @@ mod nothing {
         0
     }
 
-    pub fn is_at_end(_bits: u32) -> bool {
+    pub fn may_hold_more(_bits: u32) -> bool {
         false
     }
 
