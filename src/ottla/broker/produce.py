@@ -1,10 +1,11 @@
 """Writing for producers: one request may write to many partitions and is answered once, when all of them are decided.
 
 With acks=1 a partition is decided when its records are written, with acks=all when they are committed. How long the
-latter is waited for is for the producer to say (`timeout_ms`): what is not decided by then is answered with
-REQUEST_TIMED_OUT, and may still become committed.
+latter is waited for is for the producer to say (`timeout_ms`), as far as other brokers are waited for: what is not
+decided by then is answered with REQUEST_TIMED_OUT, and may still become committed.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -22,6 +23,11 @@ from ottla.replication.partition import Partition, WritableBuffer
 from ottla.replication.replica_manager import PartitionKey, ReplicaManager
 from ottla.runtime.deadlines import Deadlines
 from ottla.storage.log_append_info import LogAppendInfo
+
+DISK_MS: Final = 5_000
+"""How long the records of a broker alone may take to be on disk, at least."""
+
+_NO_END: Final = sys.maxsize
 
 _ACKS: Final = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 TIMED_OUT: Final = AppendAck(ErrorCode.REQUEST_TIMED_OUT, "the records were not acknowledged within the request's time")
@@ -67,9 +73,15 @@ def _ignore(acks: list[AppendAck]) -> None:
     del acks
 
 
-def _is_timed(partition: Partition) -> bool:
-    """Whether a producer's time counts: not for what only this broker writes, which Kafka does before it looks."""
-    return partition.role.is_replicated or partition.flush_before_ack
+def _patience_ms(partition: Partition, timeout_ms: int) -> int:
+    """How long a producer that asks for `timeout_ms` waits for a partition.
+
+    Its time is for the other replicas: what only this broker writes, Kafka writes before it looks at the time. So the
+    disk gets a while whatever the producer says, and records that are only written are waited for without end.
+    """
+    if partition.role.is_replicated:
+        return timeout_ms
+    return max(timeout_ms, DISK_MS) if partition.flush_before_ack else _NO_END
 
 
 class Production:
@@ -138,8 +150,10 @@ class ProduceService:
             production.decide(AppendAck.refused(error))
             return
         partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-        if acks == ACKS_ALL and not production.is_over and _is_timed(partition):
-            self._deadlines.add(production, timeout_ms)
+        if acks == ACKS_ALL and not production.is_over:
+            patience_ms = _patience_ms(partition, timeout_ms)
+            if patience_ms != _NO_END:
+                self._deadlines.add(production, patience_ms)
 
     def produce_run(
         self, production: SingleProduction, principal: Principal, run: ProduceRun, on_buffer_free: Callable[[], None]
@@ -155,8 +169,10 @@ class ProduceService:
             return False
         if not partition.role.append_run(run, on_ack=production.decide, on_buffer_free=on_buffer_free):
             return False
-        if run.acks == ACKS_ALL and _is_timed(partition):
-            self._deadlines.add(production, run.timeout_ms)
+        if run.acks == ACKS_ALL:
+            patience_ms = _patience_ms(partition, run.timeout_ms)
+            if patience_ms != _NO_END:
+                self._deadlines.add(production, patience_ms)
         return True
 
     def write_run(self, principal: Principal, run: ProduceRun) -> LogAppendInfo | None:
@@ -189,7 +205,7 @@ class ProduceService:
         Who appends in another way than the partition by itself gives `append`.
         """
         production = Production(len(writes), on_produced)
-        is_timed = False
+        patience_ms = _NO_END
         for index, write in enumerate(writes):
             try:
                 partition = self._find(principal, write, acks)
@@ -198,7 +214,7 @@ class ProduceService:
                 production.decide(index, AppendAck.refused(error))
                 continue
             assert write.records is not None
-            is_timed = is_timed or _is_timed(partition)
+            patience_ms = min(patience_ms, _patience_ms(partition, timeout_ms))
             on_ack = partial(production.decide, index)
             if append is None:
                 partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
@@ -206,8 +222,8 @@ class ProduceService:
                 append(partition, write.records, acks, on_ack, on_buffer_free)
         if not writes:
             on_produced([])
-        elif acks == ACKS_ALL and is_timed and not production.is_over:
-            self._deadlines.add(production, timeout_ms)
+        elif acks == ACKS_ALL and patience_ms != _NO_END and not production.is_over:
+            self._deadlines.add(production, patience_ms)
 
     def _find(self, principal: Principal, write: PartitionWrite, acks: int) -> Partition:
         """Where to write to. Raises ApiError when nothing is to be written."""

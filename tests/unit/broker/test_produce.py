@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from ottla.broker.access import Operation, ResourceType
-from ottla.broker.produce import TIMED_OUT, PartitionWrite, ProduceService
+from ottla.broker.produce import DISK_MS, TIMED_OUT, PartitionWrite, ProduceService
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS, Principal
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
@@ -129,7 +129,7 @@ async def test_what_is_undecided_when_the_time_is_up_is_said_to_have_timed_out_a
     partition = await new_partition()  # type: ignore[misc]
     producing = Producing(partition)
     producing.produce_alone(write(partition), ACKS_ALL, alone=alone)
-    producing.timer.advance(1000)
+    producing.timer.advance(DISK_MS)
     assert [ack.error for ack in producing.answers[0]] == [ErrorCode.REQUEST_TIMED_OUT]
     await settled(partition)
     assert len(producing.answers) == 1
@@ -176,7 +176,7 @@ async def test_a_request_to_one_partition_is_answered_once_and_then_holds_nothin
     ]
     assert producing.freed == 2
     assert len(producing.deadlines) == 0
-    producing.timer.advance(1000)
+    producing.timer.advance(DISK_MS)
     assert len(producing.answers) == 2
 
 

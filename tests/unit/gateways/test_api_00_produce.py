@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ottla.broker.access import Operation, ResourceType
-from ottla.broker.produce import ProduceService
+from ottla.broker.produce import DISK_MS, ProduceService
 from ottla.gateways.kafka import api_00_produce
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
@@ -209,6 +209,7 @@ def test_records_that_are_no_batch_are_answered_by_the_general_way(version: int,
 
 def test_a_request_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> None:
     door = Door(WHOLE, None)
+    door.role.is_replicated = True
     slot = door.send(frame_of(9))
     assert slot.frame is None
     assert len(door.deadlines) == 1
@@ -224,18 +225,24 @@ def test_a_request_whose_time_is_up_is_answered_once_and_then_holds_nothing() ->
 
 @pytest.mark.parametrize("api", [WHOLE, GENERAL], ids=["one partition", "the general way"])
 @pytest.mark.parametrize(
-    ("flushes", "is_replicated", "is_timed"),
-    [(False, False, False), (True, False, True), (False, True, True)],
-    ids=["written by this broker alone", "on disk first", "on others too"],
+    ("flushes", "is_replicated", "timed_out_after_ms"),
+    [(False, False, None), (True, False, DISK_MS), (False, True, 1_000), (True, True, 1_000)],
+    ids=["written by this broker alone", "on disk first", "on others too", "on disk and on others"],
 )
-def test_the_time_counts_where_more_is_waited_for_than_a_write_of_this_broker(
-    api: Api, flushes: bool, is_replicated: bool, is_timed: bool
+def test_the_time_counts_where_others_are_waited_for_and_the_disk_gets_a_while_whatever_it_says(
+    api: Api, flushes: bool, is_replicated: bool, timed_out_after_ms: int | None
 ) -> None:
     door = Door(api, None)
     door.partition.flush_before_ack, door.role.is_replicated = flushes, is_replicated
     slot = door.send(frame_of(9))
-    door.timer.advance(1_000)
-    assert (slot.frame is not None) == is_timed
+    door.timer.advance(999)
+    assert slot.frame is None
+    door.timer.advance(1)
+    assert (slot.frame is not None) == (timed_out_after_ms == 1_000)
+    door.timer.advance(DISK_MS - 1_001)
+    assert (slot.frame is not None) == (timed_out_after_ms == 1_000)
+    door.timer.advance(1)
+    assert (slot.frame is not None) == (timed_out_after_ms is not None)
 
 
 def test_a_request_that_was_answered_has_no_deadline_left() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ottla.broker.produce import ProduceService
+from ottla.broker.produce import DISK_MS, ProduceService
 from ottla.gateways.kafka.requests_together import RequestsTogether
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import BROKER, Principal
@@ -402,7 +402,7 @@ def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> Non
     turn = Turn([frame_of(9)] * 3)
     assert turn.take() == []
     [(decide, _)] = turn.role.told
-    turn.door.timer.advance(1_000)
+    turn.door.timer.advance(DISK_MS)
     for client in turn.clients:
         [frame] = client.frames
         response: Any = decode_response(ApiKey.PRODUCE, 9, frame[4:])[1]
@@ -418,7 +418,7 @@ def test_the_time_of_a_run_that_only_this_broker_writes_does_not_count() -> None
     turn = Turn([frame_of(9)] * 3)
     turn.door.partition.flush_before_ack = False
     assert turn.take() == []
-    turn.door.timer.advance(1_000)
+    turn.door.timer.advance(2 * DISK_MS)
     assert [client.frames for client in turn.clients] == [[], [], []]
     turn.decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
