@@ -80,7 +80,8 @@ class ConsumerGroups:
         must_grow |= regexes.update_regexes(update, before, member, request.may_describe)
         update.settle_epoch(must_grow=must_grow)
         update.assign_if_due()
-        member = update.reconcile(member, _owned(request))
+        asks_anew = member.metadata != before.metadata or update.matched is not update.group.matched
+        member = update.reconcile(member, _owned(request), asks_anew=asks_anew)
         update.begin_session(member)
         update.finish()
         is_full = (

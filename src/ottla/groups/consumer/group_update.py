@@ -5,7 +5,7 @@ The group itself changes when the records are replayed. A step that is refused h
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 from uuid import UUID
 
@@ -253,10 +253,26 @@ class GroupUpdate:
 
     # What members have
 
-    def reconcile(self, member: ConsumerMember, owned: Owned | None) -> ConsumerMember:
-        """Bring a member as far towards its target as it may go now. Raises ApiError FENCED_MEMBER_EPOCH."""
+    def reconcile(self, member: ConsumerMember, owned: Owned | None, *, asks_anew: bool) -> ConsumerMember:
+        """Bring a member as far towards its target as it may go now; `asks_anew` says that it may have asked for other
+        topics in this step. Raises ApiError FENCED_MEMBER_EPOCH.
+        """
+        names: Set[str] = set()
+
+        def is_subscribed(topic_id: UUID) -> bool:
+            nonlocal names
+            names = names or self._names_of(member)
+            topic = self.image.topic_by_id(topic_id)
+            return topic is not None and topic.name in names
+
         current = reconcile(
-            member.current, self.target_epoch, self.target.get(member.member_id, {}), self.group.is_taken, owned
+            member.current,
+            self.target_epoch,
+            self.target.get(member.member_id, {}),
+            owned,
+            is_subscribed=is_subscribed,
+            is_taken=self.group.is_taken,
+            asks_anew=asks_anew,
         )
         if current is member.current:
             return member
@@ -270,6 +286,11 @@ class GroupUpdate:
             else:
                 self.step.outcome.cancel_timer(timer)
         return member
+
+    def _names_of(self, member: ConsumerMember) -> frozenset[str]:
+        matched = self.matched.get(member.regex or "")
+        names = frozenset(member.metadata.subscribed_topic_names)
+        return names if matched is None else names | matched.topics
 
     def finish(self) -> None:
         """The step is not refused any more: remember which metadata the group was compared with."""

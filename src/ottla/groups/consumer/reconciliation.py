@@ -5,6 +5,9 @@ What a member has is never given to another before the member has said, by namin
     target {1, 2, 3}   has {0, 1}     -> keeps {1}, is to give up {0}              UNREVOKED, in its old epoch
                        owns {1}       -> {1, 2, 3} if nobody has 2 and 3           STABLE, in the target's epoch
                                       -> {1, 2} while somebody has 3               UNRELEASED, in the target's epoch
+
+A target may be older than what the member asks for: of topics it no longer subscribes to it is to have none, and gives
+up what it has of them at once, not with the next target (KAFKA-19431).
 """
 
 from collections.abc import Callable, Mapping
@@ -23,35 +26,51 @@ def reconcile(
     current: CurrentAssignment,
     target_epoch: int,
     target: Partitions,
-    is_taken: Callable[[UUID, int], bool],
     owned: Owned | None,
+    *,
+    is_subscribed: Callable[[UUID], bool],
+    is_taken: Callable[[UUID, int], bool],
+    asks_anew: bool,
 ) -> CurrentAssignment:
     """What the member has from now on; `current` itself when nothing changes.
 
-    `is_taken` tells of a partition whether any member has it, or has not yet given it up. `owned` is None when the
-    member did not say what it owns. Raises ApiError FENCED_MEMBER_EPOCH when the member has to begin anew.
+    `owned` is None when the member did not say what it owns. `is_subscribed` tells of a topic whether the member asks
+    for it, `asks_anew` whether that changed; `is_taken` of a partition whether any member has it, or has not yet given
+    it up. Raises ApiError FENCED_MEMBER_EPOCH when the member has to begin anew.
     """
     if current.state is MemberState.STABLE:
         if current.epoch == target_epoch:
-            return current
-        return _next(current, current.epoch, target_epoch, target, is_taken, owned)
-    if current.state is MemberState.UNREVOKED_PARTITIONS:
+            return _without_unsubscribed(current, is_subscribed, owned) if asks_anew else current
+    elif current.state is MemberState.UNREVOKED_PARTITIONS:
         if _owns_any(owned, current.pending_revocation):
-            return current
-        return _next(current, current.epoch + 1, target_epoch, target, is_taken, owned)
-    if current.state is MemberState.UNRELEASED_PARTITIONS:
-        return _next(current, current.epoch, target_epoch, target, is_taken, owned)
-    if owned is None or owned:
+            return _without_unsubscribed(current, is_subscribed, owned) if asks_anew else current
+    elif current.state is not MemberState.UNRELEASED_PARTITIONS and (owned is None or owned):
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The state of the member is not known here. It must give up all its partitions and join again.",
         )
-    return _next(current, target_epoch, target_epoch, target, is_taken, owned)
+    wanted = {topic_id: partitions for topic_id, partitions in target.items() if is_subscribed(topic_id)}
+    return _next(current, target_epoch, wanted, is_taken, owned)
+
+
+def _without_unsubscribed(
+    current: CurrentAssignment, is_subscribed: Callable[[UUID], bool], owned: Owned | None
+) -> CurrentAssignment:
+    """Where the member is already, or waits for it to give something up: less of what it no longer asks for."""
+    left = {topic_id: partitions for topic_id, partitions in current.assigned.items() if not is_subscribed(topic_id)}
+    if not left:
+        return current
+    kept = {topic_id: partitions for topic_id, partitions in current.assigned.items() if topic_id not in left}
+    revoked = dict(current.pending_revocation)
+    for topic_id, partitions in left.items():
+        revoked[topic_id] = {**revoked.get(topic_id, {}), **partitions}
+    if _owns_any(owned, revoked):
+        return _moved(current, current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+    return _moved(current, current.epoch, current.state, kept, current.pending_revocation)
 
 
 def _next(
     current: CurrentAssignment,
-    epoch: int,
     target_epoch: int,
     target: Partitions,
     is_taken: Callable[[UUID, int], bool],
@@ -64,14 +83,14 @@ def _next(
         for partition, since in partitions.items():
             (kept if partition in wanted else revoked).setdefault(topic_id, {})[partition] = since
     if revoked and _owns_any(owned, revoked):
-        return _moved(current, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+        return _moved(current, current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
     is_waiting = False
     for topic_id, wanted in target.items():
-        has = kept.get(topic_id, {})
+        has, given_up = kept.get(topic_id, {}), current.pending_revocation.get(topic_id, {})
         for partition in wanted:
             if partition in has:
                 continue
-            if is_taken(topic_id, partition):
+            if partition not in given_up and is_taken(topic_id, partition):
                 is_waiting = True
             else:
                 kept.setdefault(topic_id, {})[partition] = target_epoch
