@@ -215,7 +215,8 @@ class TransactionShard:
     def handle_add(self, now_ms: int, request: AddPartitions, waiter: Waiter) -> Outcome:
         """AddPartitionsToTxn, AddOffsetsToTxn, and on behalf of who writes to a partition; answers with an AddAnswer.
 
-        Who begins the next transaction while the markers of the last one are being written waits for them.
+        Who begins the next transaction while the markers of the last one are being written waits for them, and so does
+        who asks behind that whether a partition takes part.
         """
         outcome = Outcome()
         transaction = self._transactions.get(request.transactional_id)
@@ -224,7 +225,7 @@ class TransactionShard:
             transaction is not None
             and writing is not None
             and transaction.is_followed_by(request.producer)
-            and not request.verify_only
+            and (writing.parked or not request.verify_only)
             and writing.retry_ms == MARKER_RETRY_MS_MIN
             and len(writing.parked) < PARKED_MAX
         ):

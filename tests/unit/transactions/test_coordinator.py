@@ -283,6 +283,26 @@ async def test_who_waits_for_markers_is_told_when_the_broker_stops(harness: Harn
     harness.channel.deliver()
 
 
+async def test_who_asks_behind_an_add_that_waits_for_markers_is_told_what_becomes_of_it(harness: Harness):
+    producer = identity(await harness.init())
+    harness.add(producer, ORDERS[0])
+    producer = identity(harness.end(producer))
+    verify = AddPartitions("t", producer, ORDERS, 0, True)
+    answers: list[Any] = []
+    harness.coordinator.add_partitions(verify, answers.append)
+    harness.turn.end()
+    assert answers.pop().error is ErrorCode.CONCURRENT_TRANSACTIONS  # nobody has begun the next one
+    harness.coordinator.add_partitions(AddPartitions("t", producer, ORDERS[:1], 0), answers.append)
+    harness.coordinator.add_partitions(verify, answers.append)
+    harness.turn.end()
+    assert answers == []
+    harness.channel.deliver()
+    harness.turn.end()
+    added, verified = answers
+    assert (added.error, dict(added.refused)) == (ErrorCode.NONE, {})
+    assert dict(verified.refused) == {ORDERS[1]: ErrorCode.TRANSACTION_ABORTABLE}
+
+
 async def test_transactional_ids_are_listed_by_state_producer_and_age(harness: Harness):
     producer = identity(await harness.init())
     await harness.init("u")
