@@ -79,9 +79,10 @@ COMPATIBILITY_TAIL = """
 - **A topic that Metadata creates** (`auto.create.topics.enable`) is in the answer, with its partitions. Kafka says
   UNKNOWN_TOPIC_OR_PARTITION, has it made meanwhile, and names it the next time it is asked.
 - **Requests of one connection are worked on side by side** and answered in order; Kafka reads the next one after it has
-  answered the last. Requests that change metadata or wait for a disk hold back those behind them.
+  answered the last. Requests that change metadata or wait for a disk hold back those behind them; those that change
+  what requests before them are about (a deletion, EndTxn, other settings) begin once these are answered.
 - **acks=all means synced to disk**, and consumers see records once they are; `log.flush.before.ack=false` is Kafka's
-  promise.
+  promise. Where no other broker is waited for, the disk has five seconds at least, whatever `timeout_ms` says.
 - **InitProducerId of a transactional producer that was fenced off** is refused with PRODUCER_FENCED at once; Kafka
   first aborts the transaction of the producer that took over, when it has one open.
 - **The next transaction of a producer** begins without CONCURRENT_TRANSACTIONS while the markers of the one before are
