@@ -84,10 +84,15 @@ async def test_records_are_deleted_once_they_are_there(broker: SocketlessBroker)
 
 
 async def test_a_topic_is_deleted_behind_the_records_that_were_sent_to_it(broker: SocketlessBroker) -> None:
+    await broker.create_topic("other", 1)
     pipeline = Pipeline(broker)
     broker.hold_writes()
     deletion = DeleteTopicsRequest(topic_names=("t",), timeout_ms=60_000)
     pipeline.send_in_one_go(*[(produce(), 9)] * 5, (deletion, 5), (produce(), 9))
+    # A deletion that nothing stands before is done meanwhile, so this one would be too.
+    await broker.connect().ask(DeleteTopicsRequest(topic_names=("other",), timeout_ms=60_000), 5)
+    image = broker.server._metadata.image
+    assert (image.topic("other"), image.topic("t") is not None, pipeline.answers) == (None, True, [])
     broker.let_writes_go()
     *before, deleted, behind = await pipeline.answered()
     assert [produced(each) for each in before] == [(0, offset) for offset in range(5)]
